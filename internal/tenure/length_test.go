@@ -31,14 +31,14 @@ func TestLengthsFollowTheAge(t *testing.T) {
 		{plain, 10 * time.Minute, time.Minute, 5 * time.Minute},
 		{plain, 8 * time.Hour, 15 * time.Minute, 4 * time.Hour},
 		{plain, 1000 * time.Hour, 15 * time.Minute, 4 * time.Hour},
-		// A smaller MaxReserve shortens the lease too.
+		// A smaller MaxReserve also shortens the lease.
 		{complete(t, Timings{MaxTTL: 15 * time.Minute, MaxReserve: time.Minute}), 8 * time.Hour, 59 * time.Second, time.Minute},
 		{complete(t, Timings{MaxTTL: 15 * time.Minute, MaxReserve: 16 * time.Second}), 8 * time.Hour, 15 * time.Second, 16 * time.Second},
 		// A configured Reserve is the least that is reserved.
 		{complete(t, Timings{MaxTTL: 15 * time.Minute, Reserve: time.Minute}), 40 * time.Second, 15 * time.Second, time.Minute},
 		// The default.
 		{complete(t, Timings{}), 8 * time.Hour, 15 * time.Minute, 4 * time.Hour},
-		// MaxTTL = TTL is no growth.
+		// With MaxTTL = TTL the lease does not grow.
 		{complete(t, Timings{MaxTTL: 15 * time.Second}), 8 * time.Hour, 15 * time.Second, 16 * time.Second},
 		{complete(t, Timings{TTL: time.Hour}), 8 * time.Hour, time.Hour, time.Hour + time.Second},
 		{plain, -time.Hour, 15 * time.Second, 16 * time.Second},
@@ -49,7 +49,7 @@ func TestLengthsFollowTheAge(t *testing.T) {
 	}
 }
 
-// No lease is longer than its reservation less the claimants' guard, at any age.
+// At any age, a lease is no longer than its reservation minus the claim guard.
 func TestNoLeaseIsLongerThanItsReserve(t *testing.T) {
 	for _, c := range []Timings{{}, {MaxTTL: 15 * time.Minute}, {TTL: 5 * time.Second, MaxTTL: 15 * time.Minute}, {MaxTTL: time.Hour, MaxReserve: time.Minute}, {MaxTTL: time.Hour, Reserve: 10 * time.Minute}, {TTL: time.Minute, MaxTTL: 24 * time.Hour, MaxReserve: 24 * time.Hour}} {
 		c = complete(t, c)
@@ -62,7 +62,7 @@ func TestNoLeaseIsLongerThanItsReserve(t *testing.T) {
 	}
 }
 
-// An attempt cuts what it is asked for: by its reserve, and by an open widening.
+// An attempt shortens the requested length if its reserve or an open widening requires it.
 func TestAttemptsCutTheLease(t *testing.T) {
 	w0 := time.UnixMilli(1_000_000).Add(300 * time.Microsecond)
 	for name, c := range map[string]struct {
@@ -91,7 +91,8 @@ func TestAttemptsCutTheLease(t *testing.T) {
 	}
 }
 
-// Trust counts with the attempt's own length, and requested times never go back.
+// The deadline follows from the length of the confirmed attempt itself, and requested
+// times never become earlier.
 func TestTrustByTheOwnLength(t *testing.T) {
 	tm := newTestTerm(t)
 	w0 := time.UnixMilli(1_000_000)
@@ -103,7 +104,8 @@ func TestTrustByTheOwnLength(t *testing.T) {
 	if short.Write.TTL != 15*time.Second || long.Write.TTL != time.Minute {
 		t.Errorf("lease_ms says %v, then %v", long.Write.TTL, short.Write.TTL)
 	}
-	// The long one was lost: the short one, which carries its expiry, is trusted for a short lease.
+	// The long attempt was lost. The short attempt, which requests the long one's expiry,
+	// is trusted only for a short lease.
 	l := tm.Lease
 	l.ExpiresAt, l.ReservedUntil, l.Renewal = short.Write.ExpiresAt, short.Write.ReservedUntil, 2
 	if tm.Confirmed(l, short.M0, short.Length); tm.Deadline != 123*time.Second {
@@ -121,7 +123,7 @@ func TestTrustByTheOwnLength(t *testing.T) {
 	}
 }
 
-// A long span is no licence to stamp ahead.
+// A long span does not raise the ceiling of stamps.
 func TestCeilingIsShort(t *testing.T) {
 	tm := newTestTerm(t)
 	w0 := time.UnixMilli(2_000_000)
@@ -178,7 +180,7 @@ func TestPostponed(t *testing.T) {
 			t.Errorf("at %d s it waits for %v, want %d s", at, got, want)
 		}
 	}
-	// A short one does not end the trust in the long one that is stored.
+	// A confirmed short renewal does not end the trust in the long lease that is stored.
 	if tm.Confirmed(tm.Lease, 380*time.Second, shortOf(tm)); tm.Postponed(382*time.Second) != 6*time.Second {
 		t.Errorf("after a short one it waits for %v, want 6 s", tm.Postponed(382*time.Second))
 	}
@@ -187,8 +189,8 @@ func TestPostponed(t *testing.T) {
 	}
 }
 
-// The first renewal comes at any time of an interval, and no later than two thirds of
-// what the lease is still trusted for.
+// The first renewal comes at a random time of an interval, but no later than after two
+// thirds of the time for which the lease is still trusted.
 func TestFirstIn(t *testing.T) {
 	c := complete(t, Timings{})
 	for _, one := range []struct {

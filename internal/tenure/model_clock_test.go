@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// modelClock is a machine's two clocks. Where the world is bounded, the wall clock
-// is off by no more than epsilon, chosen anew at the world's pleasure, at the
-// extremes more often than not, and the monotonic clock drifts by 200 ppm. Else
-// the wall clock says anything, hours off, and the monotonic one is up to a tenth
-// off.
+// modelClock is a machine's two clocks. In a bounded world, the wall clock is off by at
+// most epsilon. Its error is drawn again from time to time, and is at an extreme more
+// often than not. The monotonic clock drifts by up to 200 ppm. In any other world, the
+// wall clock may be hours off, and the monotonic clock runs up to a tenth too fast or too
+// slow.
 type modelClock struct {
-	context.Context // a call that waits is given up after a while
+	context.Context // a generator call that waits is given up after a while
 	p               *process
 	began           int64
 	ppm             int64
@@ -33,7 +33,7 @@ func newModelClock(p *process) *modelClock {
 func (c *modelClock) reset() {
 	r, e := c.p.w.r, int64(c.p.w.epsilon)
 	if !c.p.w.bounded {
-		// Of every size: from milliseconds to two days.
+		// The error may have any size, from milliseconds to two days.
 		e = int64(time.Millisecond) << r.IntN(28)
 		if r.IntN(4) > 0 {
 			e = int64(time.Second)
@@ -60,7 +60,7 @@ func (c *modelClock) Wall() time.Time {
 
 func (c *modelClock) wall() time.Time { return time.Unix(0, c.p.w.now+c.offset) }
 
-// read is the monotonic clock.
+// read returns the monotonic clock's time.
 func (c *modelClock) read() time.Duration {
 	d := c.p.w.now - c.began
 	return time.Duration(d + d/1_000_000*c.ppm)
@@ -72,7 +72,7 @@ func (c *modelClock) Monotonic() time.Duration {
 	return t
 }
 
-// Sleep is how a generator call waits.
+// Sleep lets a generator call wait.
 func (c *modelClock) Sleep(d time.Duration) {
 	c.p.asleep = true
 	defer func() { c.p.asleep = false }()
@@ -80,7 +80,7 @@ func (c *modelClock) Sleep(d time.Duration) {
 	c.p.w.inside(c.p)
 }
 
-// Err ends a call that has waited: a generator asks after each wait.
+// Err ends some calls that have waited: a generator calls Err after each wait.
 func (c *modelClock) Err() error {
 	if c.ended = c.ended || c.p.w.r.IntN(8) == 0; c.ended {
 		return context.DeadlineExceeded

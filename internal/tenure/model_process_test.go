@@ -9,8 +9,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// process is one process of the model: the steps of an agent to claim, renew and release,
-// in steps, with the network and time in between.
+// process is one process of the model. It claims, renews and releases as an agent does, in
+// single steps, between which requests travel and time passes.
 //
 //	idle ──claim──▶ claiming ──answer──▶ running ──release──▶ closing ──▶ gone
 //	  ▲               │ taken, too late    │ taken
@@ -33,16 +33,16 @@ type process struct {
 	first    time.Duration
 	term     *Term
 	release  protocol.Write
-	last     time.Time // stamped, when it closed
+	last     time.Time // the last stamped millisecond, once closed
 	waitsFor *message  // the latest request: earlier ones have timed out
-	reads    *message  // the latest about the pool's item
-	asked    Length    // by the newest renewal
-	begun    bool      // the reservation of the previous one has passed
+	reads    *message  // the latest read of the pool's item
+	asked    Length    // the length that the newest renewal requested
+	begun    bool      // the reservation of the previous holder has passed
 	believes bool
 
 	busy   bool // its loop runs, or a lock is held
 	making bool // a generator call runs
-	asleep bool // a generator call waits: a second one would wait for it
+	asleep bool // a generator call waits: a second call would wait for this one
 }
 
 type processState int
@@ -69,7 +69,7 @@ func newProcess(w *world, slot, name int) *process {
 	return p
 }
 
-// act lets the loop of the process do its next thing.
+// act lets the loop of the process take its next step.
 func (p *process) act() {
 	p.busy = true
 	defer func() { p.busy = false }()
@@ -162,8 +162,9 @@ func (p *process) renew() {
 	p.w.send(&message{from: p, write: at.Write, term: p.term, attempt: at})
 }
 
-// length is the length that the next renewal requests. Whether there is room changes at will, so the
-// lengths of a world that grows follow no age.
+// length returns the length that the next renewal requests. In a world with growth, it
+// does not follow the holder's age, since whether the pool has room may change at any
+// time.
 func (p *process) length(m0 time.Duration) Length {
 	t := p.cfg.In(p.pool)
 	if !p.w.grows {
@@ -171,7 +172,7 @@ func (p *process) length(m0 time.Duration) Length {
 	}
 	if r := p.w.r; r.IntN(3) > 0 {
 		l := t.Grown(time.Duration(r.Int64N(int64(12 * t.MaxTTL))))
-		if r.IntN(4) == 0 { // a request for more than is allowed gets less
+		if r.IntN(4) == 0 { // a request for more than the reserve allows is shortened
 			l.Lease = t.MaxTTL
 		}
 		return l
@@ -196,8 +197,8 @@ func (p *process) crash() {
 	p.w.restart(p.slot)
 }
 
-// hear takes an answer. Answers to renewals may come late and in any order;
-// the agent itself has given up on all but the last, so this asks for more.
+// hear handles an answer. Answers to renewals may come late and in any order. This is
+// harder than in reality, where an agent has given up on all renewals but the last.
 func (p *process) hear(m *message) {
 	p.busy = true
 	defer func() { p.busy = false }()
@@ -215,7 +216,7 @@ func (p *process) hear(m *message) {
 		}
 	case protocol.Release, protocol.FreeCopy:
 		if w, ok := p.term.ReleaseAgain(p.last, m.result.Lease); p.state == closing && !m.result.Applied && ok {
-			p.release = w // a renewal had landed whose answer was lost
+			p.release = w // a renewal had landed, and its answer was lost
 		}
 	case protocol.Renew:
 		if p.state == running && p.term == m.term {
@@ -285,7 +286,7 @@ func (p *process) renewed(m *message) {
 	p.believe()
 }
 
-// news is after a refusal: the pool's item may have changed.
+// news reads the pool's item after a refusal, since it may have changed.
 func (p *process) news() {
 	if p.w.narrow {
 		p.read()
@@ -294,13 +295,13 @@ func (p *process) news() {
 	p.pool = p.w.pool
 }
 
-// may records the milliseconds that the process was allowed to stamp.
+// may records the milliseconds that the process may stamp from now on.
 func (p *process) may() {
 	p.w.note(history.Event{Kind: history.May, Who: p.name, Node: p.node, Version: p.term.Lease.Version, Until: unixMS(p.term.Lease.ReservedUntil)})
 }
 
-// believe is a use of the lease: Agent.Lease. Beliefs end by themselves, at their
-// deadlines: those go first.
+// believe is a use of the lease, as with Agent.Lease. Other processes' beliefs end by
+// themselves at their deadlines, so believe first ends those that are over.
 func (p *process) believe() {
 	for _, q := range p.w.slots {
 		if q.believes && !q.term.Held(q.clock.read()) {
@@ -321,7 +322,7 @@ func (p *process) disbelieve() {
 	}
 }
 
-// make asks for IDs, in one of the ways that there are.
+// make requests IDs in one of the ways that generators offer.
 func (p *process) make() {
 	p.making, p.clock.ended = true, false
 	defer func() { p.making = false }()
@@ -354,7 +355,7 @@ func (p *process) make() {
 		if p.w.narrow {
 			parts = p.w.decompose(id)
 		}
-		// A tick of 10 ms is stamped as a whole.
+		// A tick of 10 ms is stamped as a whole, so any of its milliseconds is recorded.
 		ms := parts.Time.UnixMilli() + p.w.r.Int64N(p.w.layout.Tick.Milliseconds())
 		p.w.note(history.Event{Kind: history.Stamp, Who: p.name, Node: parts.Node, ID: int64(id), MS: ms})
 	}

@@ -19,7 +19,7 @@ var (
 //
 //	go test ./internal/tenure -run TestModel$ -seeds 500 -steps 20000
 func TestModel(t *testing.T) {
-	if testing.Short() { // under the race detector, which has nothing to check here
+	if testing.Short() { // under the race detector, which has nothing to check in one goroutine
 		*modelSeeds = min(*modelSeeds, 4)
 	}
 	if testing.Short() {
@@ -50,7 +50,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// The same seed is the same history, byte by byte.
+// The same seed leads to the same history, byte for byte.
 func TestModelIsRepeatable(t *testing.T) {
 	history := func(seed uint64) (sum [sha256.Size]byte, events int) {
 		w := newWorld(seed)
@@ -76,13 +76,14 @@ func TestModelIsRepeatable(t *testing.T) {
 		}
 		total += n
 	}
-	if total < 1000 { // where every node ID rests, little happens
+	if total < 1000 { // while all node IDs rest, little happens
 		t.Errorf("%d events, too few to compare", total)
 	}
 }
 
-// With clocks that are off by more than the guards tolerate the model finds two
-// believers: the bound that it keeps to otherwise is the real one, and close.
+// With clocks that are off by more than the guards tolerate, the model finds two processes
+// that believe they hold one node ID. So the bound that the other tests keep to is needed,
+// and tight.
 func TestModelNeedsTheBound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it looks for one seed among many: run without -short")
@@ -98,8 +99,9 @@ func TestModelNeedsTheBound(t *testing.T) {
 	t.Error("no two believers, though clocks were 10 ms beyond the bound")
 }
 
-// With trust by the newest length asked for the model finds two believers: a
-// confirmation counts with the length of its own attempt alone.
+// If a confirmation is trusted with the newest requested length, the model finds two
+// processes that believe they hold one node ID. So a confirmation must be trusted only
+// with the length of its own attempt.
 func TestModelNeedsTheOwnLength(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it looks for one seed among many: run without -short")

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// twin is one of the two processes that a copy makes of one, and its requests.
+// twin is a process or its copy, with its requests.
 type twin struct {
 	*Term
 	sent    []Attempt
@@ -23,9 +23,10 @@ type twinAnswer struct {
 	cur protocol.Lease
 }
 
-// twinWorld lets one term, or a term and its copy, renew with any loss, delay, order
-// and repetition of requests and answers. Alone, nobody is ever taken for a copy. Two
-// never both have confirmed what neither had asked for when the copy was made.
+// twinWorld lets one term, or a term and its copy, renew with any loss, delay, order and
+// repetition of requests and answers. A term without a copy is never taken for a copy. A
+// term and its copy never both have milliseconds confirmed that were first requested
+// after the copy was made.
 func twinWorld(t *testing.T, seed uint64, copied bool) (lost bool) {
 	r := rand.New(rand.NewPCG(seed, 0x7477696e))
 	w0, now := time.UnixMilli(1_000_000), time.Duration(0)
@@ -33,7 +34,7 @@ func twinWorld(t *testing.T, seed uint64, copied bool) (lost bool) {
 	item := first.Lease.Clone()
 	twins := []*twin{{Term: first}}
 	loss, due := r.IntN(8), r.IntN(60)
-	var asked time.Time // when the copy was made
+	var asked time.Time // the latest time that was requested before the copy was made
 	for step := range 400 {
 		if copied && len(twins) == 1 && step >= due {
 			other := *first
@@ -92,7 +93,7 @@ func twinWorld(t *testing.T, seed uint64, copied bool) (lost bool) {
 	return lost
 }
 
-// The model of copies; see twinWorld.
+// TestTwins runs the model of copies; see twinWorld.
 func TestTwins(t *testing.T) {
 	lost := 0
 	for seed := range uint64(2000) {

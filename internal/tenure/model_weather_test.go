@@ -18,23 +18,23 @@ type modelConfig struct {
 
 // weather is the choice of faults that a seed makes for its world, and their number.
 type weather struct {
-	bounded bool          // clocks keep within epsilon; else they are wild
+	bounded bool          // clock errors stay within epsilon; otherwise they have no limit
 	epsilon time.Duration // the clock error that the guards of all processes tolerate
 	restless,
 	loss, repeat, nesting, crash, operator float64 // probabilities
 	configs []modelConfig
 	layout  snowflake.Layout
 	options []snowflake.Option
-	marks   bool // numbers may be marked with a layout that not all processes know
+	marks   bool // node IDs may be marked with a width that not all processes know
 	narrow  bool // the node IDs become wider; see widener
-	naked   bool // renewals take the wall clock itself: S1 must not hang on the timeline's
+	naked   bool // renewals use the wall clock itself, since S1 must not depend on the timeline's clock
 	early   bool // reaper and operator free leases that have not expired
-	grows   bool // renewals ask for any length between a short and a grown one, in any order
-	newest  bool // a mistake: a confirmation is trusted with the newest length asked for
+	grows   bool // renewals request any length between a short and a grown one, in any order
+	newest  bool // a deliberate mistake: a confirmation is trusted with the newest requested length
 }
 
-// newWeather draws what kind of world it is. Each seed leaves some faults out: a fault
-// that is always present hides bugs that need its absence.
+// newWeather draws the faults of a world. Each seed leaves some faults out, since a fault
+// that is always present hides bugs that occur only without it.
 func newWeather(r *rand.Rand) weather {
 	some := func(most float64) float64 { return most * float64(r.IntN(2)) * r.Float64() }
 	w := weather{
@@ -74,10 +74,10 @@ func newWeather(r *rand.Rand) weather {
 			after = min(after, c.Guard+c.ClaimGuard)
 		}
 	}
-	// A claimant waits until its own σ after the expiry, and after its claim until the
-	// reservation has passed. Each alone is enough, but the first says nothing
-	// where a lease was freed before it had expired. So worlds without that have
-	// claimants who do not wait.
+	// A claimant waits until its own σ after the expiry. After its claim, it waits until
+	// the reservation has passed. Each wait alone is enough, except that the first does
+	// not help if a lease was freed before it had expired. So in worlds without such
+	// releases, claimants do not do the second wait.
 	margin := guard + claimGuard
 	if w.early {
 		margin = after
@@ -99,7 +99,7 @@ func newWeather(r *rand.Rand) weather {
 	return w
 }
 
-// counts show that a run was not an idle one.
+// counts show that things happened in a run.
 type counts struct {
 	steps, claims, renewals, resumed, lost, stale, landed, released, abandoned, crashes, nested, ids, freed, widened, capped, full, grown, shrunk, hinted int
 

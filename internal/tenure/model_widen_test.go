@@ -10,11 +10,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Widening in the model: a pool of 2 numbers of one bit that becomes one of 4 and then of
-// 8, while its processes make IDs. The decisions are made by the real code here too: the
-// writes' Apply, PoolItem, Term, Learn, and the steps of a widening that leasepool.Widen
-// runs. The model chooses when each step is taken: its wideners can stop anywhere, and
-// act on old reads.
+// This file has widening in the model. A pool of 2 node IDs of one bit grows to 4 and
+// then to 8 node IDs while its processes make IDs. As in the rest of the model, the real
+// code makes the decisions: the writes' Apply, PoolItem, Term, Learn, and the steps of a
+// widening that leasepool.Widen runs. The model chooses when each step is taken: its
+// wideners can stop anywhere, and act on old reads.
 
 const modelBits = 3 // at the end
 
@@ -22,11 +22,11 @@ const modelBits = 3 // at the end
 type widener struct {
 	w     *world
 	pool  protocol.PoolItem // as last read
-	run   *protocol.Widener // of the try that it marks for; nil: none
+	run   *protocol.Widener // the try for which it marks node IDs; nil if there is none
 	waits *message          // the latest request about the pool's item
 }
 
-// stamped is an ID and its maker, as taken apart when it was made.
+// stamped is an ID and the node ID that it was decoded to when it was made.
 type stamped struct {
 	id   snowflake.ID
 	node int
@@ -41,8 +41,8 @@ func (w *world) narrowPool() {
 	w.apply(protocol.Seed{Key: protocol.Key{Pool: modelPool, NodeID: 0}, Floor: time.Unix(0, w.now)})
 }
 
-// applyPool is the store: one write of the pool's item, one step. A commit says
-// how every ID is to be taken apart: those that were made already must not change.
+// applyPool is the store: it applies one write of the pool's item, in one step. A commit
+// changes how IDs are decoded, but must not change this for IDs that were made before.
 func (w *world) applyPool(wr protocol.PoolWrite) {
 	p, ok := wr.Apply(&w.pool)
 	if !ok {
@@ -62,15 +62,15 @@ func (w *world) applyPool(wr protocol.PoolWrite) {
 	}
 }
 
-// decompose takes an ID of a narrow world apart.
+// decompose decodes an ID of a narrow world.
 func (w *world) decompose(id snowflake.ID) snowflake.Parts {
 	parts := w.pool.Eras.Decompose(w.layout, id)
 	w.stamps = append(w.stamps, stamped{id, parts.Node})
 	return parts
 }
 
-// card is the pool's item in the view of a process that starts: the present one, or one of
-// its hint cards, which may be of any age. A newer one is likelier.
+// card returns the pool's item as a process that starts sees it: the present item, or a
+// hint card, which may have any age. A newer card is likelier than an older one.
 func (w *world) card() protocol.PoolItem {
 	back := int(w.dice.ExpFloat64() * 3)
 	if !w.narrow || back == 0 || back >= len(w.cards) {
@@ -84,14 +84,14 @@ func (w *world) card() protocol.PoolItem {
 	return old
 }
 
-// read asks for the pool's item; the answer may be old when it comes.
+// read requests the pool's item. The answer may be old when it arrives.
 func (p *process) read() {
 	p.reads = &message{from: p, read: true}
 	p.w.send(p.reads)
 }
 
-// unstick is the reaction of a process that an open try keeps from reserving enough:
-// uncap of an agent, with the network in between.
+// unstick is the reaction of a process that an open try keeps from reserving enough. It
+// does what uncap of an agent does, but step by step, with the network in between.
 func (p *process) unstick() {
 	if !p.cfg.Capped(p.pool, p.timeline.Now()) {
 		return
@@ -104,7 +104,7 @@ func (p *process) unstick() {
 	p.w.send(p.reads)
 }
 
-// act lets the widener do its next thing.
+// act lets the widener take its next step.
 func (d *widener) act() {
 	r, at := d.w.r, time.Unix(0, d.w.now)
 	if d.pool.Pool == "" || r.IntN(8) == 0 {
@@ -124,7 +124,8 @@ func (d *widener) act() {
 	}
 }
 
-// rest is the next step of a widener that has no try to mark for, perhaps on an old view.
+// rest takes the next step of a widener that has no try to mark node IDs for. What the
+// widener has read may be old.
 func (d *widener) rest(at time.Time) {
 	r := d.w.r
 	if d.run = protocol.NewWidener(d.pool); d.run != nil {
@@ -136,14 +137,14 @@ func (d *widener) rest(at time.Time) {
 	}
 	if d.pool.Bits() < modelBits && r.IntN(20) == 0 {
 		begin := d.pool.Begin(nil, at, 0)
-		begin.From, begin.Bits = d.begin(), d.pool.Bits()+1 // any time, and a width that groups do not have
+		begin.From, begin.Bits = d.begin(), d.pool.Bits()+1 // any time, and one bit more without regard to groups
 		d.ask(&message{poolWrite: begin})
 		return
 	}
 	d.w.send(&message{write: d.pool.SeedOf(r.IntN(d.pool.Numbers), at)})
 }
 
-// begin is any moment, as long as it is behind the last change.
+// begin returns a random moment after the last change.
 func (d *widener) begin() time.Time {
 	at := time.Unix(0, d.w.now).Add(time.Duration(d.w.r.Int64N(int64(2 * time.Minute))))
 	if d.w.r.IntN(2) == 0 {
@@ -161,7 +162,7 @@ func (d *widener) ask(m *message) {
 	d.w.send(m)
 }
 
-// hear takes an answer.
+// hear handles an answer.
 func (d *widener) hear(m *message) {
 	if mark, ok := m.write.(protocol.Mark); ok {
 		if d.run == nil {

@@ -11,17 +11,18 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/history"
 )
 
-// The second simulation: the protocol in one goroutine, repeatable bit for bit.
+// This file has the second simulation, which runs the protocol in one goroutine. The same
+// seed repeats it bit for bit.
 //
-// The code itself decides: the writes' Apply, Term, Timings, snowflake.Timeline and its
-// generators. The model itself only decides the order of events: which request is
-// delivered when, twice or never, which answer arrives, which process runs next, and the readings of the
-// clocks.
+// The real code makes all decisions: the writes' Apply, Term, Timings, snowflake.Timeline
+// and its generators. The model only decides the order of events: when a request is
+// delivered, twice or never, which answer arrives, which process runs next, and the
+// readings of the clocks.
 //
-// A pause may come at any reading of a clock, with other processes and the network
-// running on inside of it: the reading returns old news. So a process can stop
-// between m0 and sending, and a generator between looking at the fence and
-// drawing, for as long as the world likes.
+// A process may pause at any reading of a clock, while other processes and the network go
+// on, so that the reading is old when it is used. So a process can stop for any time
+// between m0 and sending its request, and a generator between checking the fence and
+// drawing.
 
 // world is one run of the model.
 type world struct {
@@ -34,39 +35,39 @@ type world struct {
 
 	table    []*protocol.Lease
 	slots    []*process
-	sessions map[string]*process // whose they are; sessions of the dead stay
+	sessions map[string]*process // the process of each session, including dead processes
 	requests []*message          // on their way to the table
 	answers  []*message          // on their way back
 	looks    []protocol.Lease    // the observations of the reaper and the operator, on which they may act late
 	born     int
 	pool     protocol.PoolItem
-	cards    []protocol.PoolItem // of a narrow world: all that its pool's item was
-	dice     *rand.Rand          // which card a process starts by
+	cards    []protocol.PoolItem // in a narrow world: all states that the pool's item has had
+	dice     *rand.Rand          // chooses the card that a process starts with
 	wideners []*widener
-	stamps   []stamped // of a narrow world
+	stamps   []stamped // in a narrow world: the IDs made so far
 }
 
 // message is a write on its way to the table, and its answer on the way back.
 type message struct {
-	from      *process // nil: the reaper or an operator
+	from      *process // nil if the reaper or an operator sent it
 	write     protocol.Write
-	term      *Term   // of a renewal
-	attempt   Attempt // of a renewal
+	term      *Term   // only for a renewal
+	attempt   Attempt // only for a renewal
 	m0, first time.Duration
 	result    protocol.Result
 
 	widener   *widener
-	read      bool               // of the pool's item, in place of a write
-	poolWrite protocol.PoolWrite // in place of a write
-	pool      protocol.PoolItem  // the answer to both
+	read      bool               // it is a read of the pool's item, not a write
+	poolWrite protocol.PoolWrite // it is a write of the pool's item, if not nil
+	pool      protocol.PoolItem  // the answer to a read or write of the pool's item
 }
 
-// violation unwinds the steps inside steps when a promise is broken.
+// violation is the panic that unwinds all nested steps when a promise is broken.
 type violation struct{ error }
 
 const modelPool = "p"
 
-// newWorld makes the world of a seed.
+// newWorld returns the world of a seed.
 func newWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 0x6c65617365))
 	w := &world{r: r, now: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano(), sessions: map[string]*process{}, dice: rand.New(rand.NewPCG(seed, 2))}
@@ -88,14 +89,14 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// run takes steps until one breaks a promise.
+// run takes so many steps, or fewer if one of them breaks a promise, which is the error.
 func (w *world) run(steps int) (err error) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
 		case violation:
 			err = v
-		default: // the model's own mistake, or the code's
+		default: // a mistake of the model, or of the code
 			panic(v)
 		}
 	}()
@@ -154,14 +155,14 @@ func (w *world) pass() {
 		w.now += w.r.Int64N(int64(5 * time.Second))
 	case n < 998:
 		w.now += w.r.Int64N(int64(time.Minute))
-	default: // the reservation of a clock far ahead ends
+	default: // long enough for the reservation of a clock that was far ahead to end
 		w.now += w.r.Int64N(int64(6 * time.Hour))
 	}
 }
 
-// race lets a process that has no node ID take one at the first moment at which
-// its clock allows that, without delay, or begin to rely on it: where guards are
-// just long enough.
+// race lets a process that has no node ID take one at the first moment at which its clock
+// allows that, or lets a process begin to rely on its node ID at the first moment. At
+// these moments, guards are just long enough.
 func (w *world) race() {
 	l, p := w.table[w.r.IntN(len(w.table))], w.slots[w.r.IntN(len(w.slots))]
 	if l == nil || p.busy || p.making || w.depth > 0 {
@@ -189,7 +190,7 @@ func (w *world) race() {
 	}
 }
 
-// until lets time pass until a process's wall clock says at, if that is soon.
+// until lets time pass until a process's wall clock reads at, if that is soon.
 func (w *world) until(p *process, at time.Time) bool {
 	left := at.UnixNano() - w.now - p.clock.offset
 	if left < 0 || left > int64(10*time.Minute) {
@@ -199,7 +200,7 @@ func (w *world) until(p *process, at time.Time) bool {
 	return true
 }
 
-// send puts a write in flight. Writes in flight for too long get lost.
+// send puts a message in flight. If too many are in flight, one is lost.
 func (w *world) send(m *message) {
 	w.requests = append(w.requests, m)
 	if len(w.requests) > 30 {
@@ -207,12 +208,12 @@ func (w *world) send(m *message) {
 	}
 }
 
-// pick takes any message: order means nothing.
+// pick removes and returns any message, since messages may arrive in any order.
 func (w *world) pick(from *[]*message) *message {
 	if len(*from) == 0 {
 		return nil
 	}
-	// Half of the time the youngest, so that something gets done.
+	// Half of the time it takes the newest message, so that requests succeed at all.
 	i := len(*from) - 1
 	if w.r.IntN(2) == 0 {
 		i = w.r.IntN(len(*from))
@@ -247,7 +248,7 @@ func (w *world) deliver() {
 	}
 }
 
-// answer lets one answer reach who waits for it.
+// answer lets one answer reach the process or widener that waits for it.
 func (w *world) answer() {
 	m := w.pick(&w.answers)
 	switch {
@@ -259,7 +260,7 @@ func (w *world) answer() {
 	}
 }
 
-// apply is the store: one write, one step.
+// apply is the store: it applies one write, in one step.
 func (w *world) apply(wr protocol.Write) protocol.Result {
 	n := wr.Item().NodeID
 	l, ok := wr.Apply(w.table[n])
@@ -304,13 +305,13 @@ func (w *world) apply(wr protocol.Write) protocol.Result {
 	return protocol.Result{Applied: true, Lease: &copied}
 }
 
-// operate is the reaper, an operator or somebody who seeds: each acts on its view of the
-// table, which may be old.
+// operate acts as the reaper, as an operator or as a process that seeds. Each acts on
+// what it has read of the table, which may be old.
 func (w *world) operate() {
 	n := w.r.IntN(len(w.table))
 	k := protocol.Key{Pool: modelPool, NodeID: n}
 	if w.table[n] == nil {
-		if n < 2 { // a seed of the pool's first day
+		if n < 2 { // one of the node IDs that the pool began with
 			w.send(&message{write: protocol.Seed{Key: k, Floor: time.Unix(0, w.now)}})
 		}
 		return
@@ -345,7 +346,7 @@ func (w *world) operate() {
 		l := w.looks[w.r.IntN(len(w.looks))]
 		k.NodeID = l.NodeID
 		wr = protocol.Reap{Key: k, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal}
-		if w.early && w.r.IntN(3) == 0 { // it is not pinned to the renewal: the holder may be back
+		if w.early && w.r.IntN(3) == 0 { // it does not depend on the renewal: the holder may be back
 			wr = protocol.ForceRelease{Key: k, Version: l.Version}
 		}
 	}
@@ -363,12 +364,12 @@ func (w *world) mark(n int) {
 // restart puts a new process into a slot.
 func (w *world) restart(slot int) {
 	w.born++
-	w.depth += 10 // nothing else happens while it is made
+	w.depth += 10 // nothing else happens while the process is made
 	defer func() { w.depth -= 10 }()
 	w.slots[slot] = newProcess(w, slot, w.born)
 }
 
-// note adds to the history, and stops the world if it breaks a promise.
+// note adds an event to the history, and stops the world if the event breaks a promise.
 func (w *world) note(e history.Event) {
 	e.At = w.now / int64(time.Millisecond)
 	if err := w.rec.Add(e); err != nil {
@@ -384,8 +385,8 @@ func (w *world) inside(p *process) {
 	w.count.nested++
 	w.depth++
 	defer func() { w.depth-- }()
-	// The loop of p holds its own lock at times, and so does a generator when it
-	// moves the anchor: then nothing else of p can run.
+	// The loop of p sometimes holds p's lock, and a generator that moves the anchor holds
+	// the timeline's. Then nothing else of p can run.
 	if !p.busy && holdsTimeline() {
 		p.busy = true
 		defer func() { p.busy = false }()

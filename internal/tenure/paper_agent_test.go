@@ -7,8 +7,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// paperAgent is an agent as a state machine. Each state is the request that is sent
-// when the agent's turn comes; its answer is known at once and acted upon after a
+// paperAgent is an agent as a state machine. Each state is the request that is sent when
+// the agent's turn comes. The answer is known at once, and the agent acts on it after a
 // latency.
 //
 //	reads a card ─▶ reads pool ─▶ claims ─▶ holds ⟲ renews ─▶ releases ─▶ reads and writes the note
@@ -21,20 +21,20 @@ import (
 type paperAgent struct {
 	state  paperState
 	name   int
-	tries  int // of the present request that had no answer
-	number int // that is claimed, or the group that is read
-	part   int // of that group
+	tries  int // attempts of the present request that had no answer
+	number int // the node ID that is claimed, or the group that is read
+	part   int // the part of that group
 	claims int
-	next   int32 // agent in the list of this millisecond
+	next   int32 // the next agent in the list of this millisecond
 	begun  int64 // when it started, ms
-	took   int64 // until it had a node ID
-	away   bool  // counted as one that wants a node ID or its confirmation
+	took   int64 // ms until it had a node ID
+	away   bool  // counted as waiting for a node ID or for a confirmation
 	inStep bool  // after its claim, or after requests without an answer
 	search *Search
 	wait   *Wait
 	term   *Term
 	known  protocol.PoolItem
-	hinted bool // known is a hint card
+	hinted bool // known was read from a hint card
 	found  Outlook
 }
 
@@ -59,13 +59,13 @@ const (
 	paperReloads
 )
 
-// again is a try that had no answer: back off.
+// again backs off after an attempt that had no answer.
 func (a *paperAgent) again(w *paper, i int32) {
 	w.after(i, w.latency()+w.policy.backoff(w.dice, a.tries))
 	a.tries++
 }
 
-// go on with the next request when the answer is there.
+// then lets the agent send its next request once the answer has arrived.
 func (a *paperAgent) then(w *paper, i int32, s paperState) {
 	a.state, a.tries = s, 0
 	w.after(i, w.latency())
@@ -77,7 +77,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 		if a.begun == 0 {
 			a.begun = w.now
 		}
-		if !w.read(w.cards[w.dice.IntN(len(w.cards))], 0.5) { // each try another one
+		if !w.read(w.cards[w.dice.IntN(len(w.cards))], 0.5) { // each attempt reads any card
 			a.again(w, i)
 			return
 		}
@@ -97,7 +97,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 		switch {
 		case a.search == nil:
 			a.guess(w, i)
-		case a.known.Revision == before: // what was found by the card holds
+		case a.known.Revision == before: // the result of the search by the card still holds
 			a.foundNone(w, i)
 		default:
 			a.begin()
@@ -109,7 +109,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 		a.look(w, i)
 	case paperReadsAgain:
 		_, before := a.known.GroupsOpen()
-		if !w.read(w.table.of(paperPool), 1) { // the refused write shows it too
+		if !w.read(w.table.of(paperPool), 1) { // a refused write shows the groups as well
 			a.then(w, i, paperOpens)
 			return
 		}
@@ -206,7 +206,7 @@ func (a *paperAgent) claim(w *paper, i int32) {
 	w.after(i, a.rest(w))
 }
 
-// rest is the pause before the next renewal; see Agent.rest.
+// rest returns the pause before the next renewal; see Agent.rest.
 func (a *paperAgent) rest(w *paper) time.Duration {
 	inStep := a.inStep
 	a.inStep = false
@@ -222,7 +222,7 @@ func (a *paperAgent) begin() {
 	a.found = Outlook{Free: -1}
 }
 
-// look reads the next group, if there is to be one; see Agent.look.
+// look reads the next group, if the search is not over; see Agent.look.
 func (a *paperAgent) look(w *paper, i int32) {
 	if a.tries == 0 { // a group whose read had no answer is read again
 		var ok bool
@@ -267,8 +267,8 @@ func (a *paperAgent) look(w *paper, i int32) {
 	a.choose(w, i)
 }
 
-// page is the cost of reading some leases of a group, in units of 4 KB: an item that was
-// never leased has some 70 bytes, the others some 300.
+// page returns the cost of reading some leases of a group, in units of 4 KB. The item of a
+// node ID that was never leased has some 70 bytes, any other item some 300.
 func (w *paper) page(low, high int) float64 {
 	bytes := 0
 	for _, l := range w.leases[low:high] {
@@ -280,7 +280,7 @@ func (w *paper) page(low, high int) float64 {
 	return float64((bytes + 4095) / 4096)
 }
 
-// choose claims what was found, or looks on.
+// choose claims the node ID that was found, or reads the next group.
 func (a *paperAgent) choose(w *paper, i int32) {
 	if a.found.Free >= 0 {
 		a.number = a.found.Free
@@ -292,14 +292,14 @@ func (a *paperAgent) choose(w *paper, i int32) {
 
 func (a *paperAgent) renew(w *paper, i int32) {
 	n := a.term.Lease.NodeID
-	at, _ := a.term.Attempt(w.monotonic(), w.wall(), a.known, w.config.Short()) // no try is open here
+	at, _ := a.term.Attempt(w.monotonic(), w.wall(), a.known, w.config.Short()) // no widening is open here
 	if !w.write(w.groups[n/protocol.GroupSize]) {
 		a.again(w, i)
 		return
 	}
 	w.spent.renewals++
 	l, ok := at.Write.Apply(&w.leases[n])
-	if !ok { // someone else's: this is the end of it, and the service starts another task
+	if !ok { // the node ID is someone else's: the agent ends, and the service starts another task
 		w.spent.refused++
 		w.spent.lost++
 		if a.away {
@@ -316,7 +316,7 @@ func (a *paperAgent) renew(w *paper, i int32) {
 	}
 	a.inStep = a.inStep || a.tries > 0
 	a.tries = 0
-	if at.Again { // after a long outage: it reserves too little, see Agent.renew
+	if at.Again { // after a long outage, this renewal reserved too little; see Agent.renew
 		w.after(i, w.latency())
 		return
 	}

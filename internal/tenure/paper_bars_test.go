@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// paperBar is a case and its bars, which were set before anything was simulated. A limit of
-// zero is no bar.
+// paperBar is a case and its bars, which were set before anything was simulated. A bar of
+// zero does not count.
 type paperBar struct {
 	what string
 	paperCase
 	rolling       bool
 	all           time.Duration
-	writes, reads float64 // of an agent; the writes are those that are no renewals
+	writes, reads float64 // of an agent; the writes without renewals
 }
 
 func paperBars() []paperBar {
@@ -31,10 +31,10 @@ func paperBars() []paperBar {
 	}
 }
 
-// paperSeeds is how many times each bar is tried; the worst counts.
+// paperSeeds is how many times each case is run; the worst run counts.
 const paperSeeds = 5
 
-// paperWorst is the worst of some runs of a bar, in each figure by itself.
+// paperWorst has, for each figure by itself, the worst of some runs of a case.
 type paperWorst struct {
 	all           time.Duration
 	writes, reads float64
@@ -82,7 +82,7 @@ func (b paperBar) missed(w paperWorst) (all []string) {
 	return all
 }
 
-// asked is the text of the bars.
+// asked returns the text of the bars.
 func (b paperBar) asked() string {
 	var all []string
 	if b.all > 0 {
@@ -97,7 +97,7 @@ func (b paperBar) asked() string {
 	return strings.Join(all, ", ")
 }
 
-// row is the line of the page for the worst of some runs.
+// row returns the line of the page for the worst of some runs.
 func (b paperBar) row(w paperWorst) string {
 	verdict := "met"
 	if missed := b.missed(w); len(missed) > 0 {
@@ -142,8 +142,9 @@ func (b *paperWriter) bars() {
 	b.p("")
 }
 
-// The rows of the page that take seconds are those of this code, so a page that was not
-// regenerated fails here; the others take minutes, and depend on the same decisions.
+// The rows of the page that take seconds must be equal to the results of this code, so a
+// page that was not regenerated fails here. The other rows take minutes, and depend on
+// the same decisions.
 func TestFleetPageIsUpToDate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds: run without -short")
@@ -166,9 +167,9 @@ func TestFleetPageIsUpToDate(t *testing.T) {
 	}
 }
 
-// The fleets of 1,024 are compared with their bars in every run of the tests, with one
-// seed; all of them with five seeds, in minutes, with -args -paper DIRECTORY. A bar that is
-// missed is logged as missed: what fails is a lost node ID.
+// Every run of the tests compares the fleets of 1,024 with their bars, with one seed. With
+// -args -paper DIRECTORY, all fleets are compared, with five seeds, which takes minutes. A
+// bar that is missed is only logged; a lost node ID fails the test.
 func TestFleetBars(t *testing.T) {
 	for _, b := range paperBars() {
 		t.Run(strings.ReplaceAll(b.what, " ", "_"), func(t *testing.T) {

@@ -2,10 +2,11 @@ package tenure
 
 import "hash/fnv"
 
-// DynamoDB's limits, as far as AWS documents them: a partition does 1,000 write units and
-// 3,000 read units a second, and a table on demand begins with four of them. More than
-// that is throttled at once, which costs nothing. Two things that would help are left out: a table's
-// growth, which takes minutes, and burst capacity, which a new table has not saved.
+// paperTable has DynamoDB's limits, as far as AWS documents them: a partition does 1,000
+// write units and 3,000 read units a second, and an on-demand table begins with four
+// partitions. Requests beyond that are throttled at once, and cost nothing. Two things
+// that would help are left out: a table's growth, which takes minutes, and burst
+// capacity, which a new table has not saved.
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/burst-adaptive-capacity.html
 type paperTable struct {
 	partitions []paperPartition
@@ -13,7 +14,7 @@ type paperTable struct {
 
 type paperPartition struct{ write, read bucket }
 
-// bucket has so many tokens a second, and never saves more than for one second.
+// bucket gets rate tokens a second, and saves those of at most one second.
 type bucket struct {
 	rate, tokens float64
 	at           int64 // ms
@@ -37,7 +38,7 @@ func newPaperTable(partitions int) *paperTable {
 	return t
 }
 
-// of is the partition of a key; which one is a matter of its hash, as there.
+// of returns the partition of a key. A hash of the key chooses it, as in DynamoDB.
 func (t *paperTable) of(key string) *paperPartition {
 	h := fnv.New64a()
 	h.Write([]byte(key))

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// The ways to wait before a try that there were to choose from.
+// backoffs returns the candidates for the pause before a retry.
 func backoffs() []policy {
 	full := func(most time.Duration) func(*rand.Rand, int) time.Duration {
 		return func(r *rand.Rand, n int) time.Duration {
@@ -25,7 +25,7 @@ func backoffs() []policy {
 	}
 }
 
-// The ways to spread renewals.
+// jitters returns the candidates for spreading renewals.
 func jitters() (all []policy) {
 	for _, percent := range []int64{0, 10, 50} {
 		p := ours
@@ -81,7 +81,7 @@ func (b *paperWriter) intro() {
 	b.p("`make fleet-page` writes this page; a test of `internal/tenure` compares the rows that take seconds with the code.\n")
 }
 
-// lives are fleets in the events of their lives.
+// lives writes the section on fleets in the events of their lives.
 func (b *paperWriter) lives() {
 	b.p("## Whole lives\n")
 	b.p("*Cold start*: all start within one second, on free node IDs. *Outage*: DynamoDB answers nothing but errors for 5 minutes; nobody is restarted, all suspend and ask on, and the time is that from")
@@ -109,7 +109,7 @@ func (b *paperWriter) lives() {
 	}
 }
 
-// firstStarts are those on a pool that was never used.
+// firstStarts writes the table of starts on a pool that was never used.
 func (b *paperWriter) firstStarts() {
 	b.p("In the last two the pool was in use before, so its groups are open. A pool that never was has one open group, into which all guess, and open groups double as they fill; with `Expect` those for the fleet are open:\n")
 	b.head("first start ever, leases of 15 s")
@@ -177,7 +177,7 @@ func plural(n int, what string) string {
 	return fmt.Sprint(n, " ", what, "s")
 }
 
-// short is a duration with three digits.
+// short returns a duration with up to three digits.
 func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:

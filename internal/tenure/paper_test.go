@@ -19,7 +19,7 @@ var (
 	paperRuns = flag.Uint64("paper-seeds", 0, "seeds of each bar; 0 is 5")
 )
 
-// ours is the behavior of this package: backoff and jitter, with dice of the paper's own.
+// ours is the policy of this package, with the simulation's own random source.
 var ours = policy{
 	name: "full jitter, 50 ms to 1 s",
 	backoff: func(r *rand.Rand, n int) time.Duration {
@@ -28,7 +28,7 @@ var ours = policy{
 	jitter: spread(10),
 }
 
-// spread is a jitter of so many per cent more or less.
+// spread returns a jitter of up to so many per cent more or less.
 func spread(percent int64) func(*rand.Rand, time.Duration) time.Duration {
 	return func(r *rand.Rand, d time.Duration) time.Duration {
 		most := int64(d) * percent / 100
@@ -36,17 +36,17 @@ func spread(percent int64) func(*rand.Rand, time.Duration) time.Duration {
 	}
 }
 
-// paperResult is one event in a fleet's life.
+// paperResult is the result of one event in a fleet's life.
 type paperResult struct {
 	paperCase
 	done              bool
-	unmet             int           // that have none when patience ends
-	all               time.Duration // until all have a node ID, or their confirmation
-	p50, p99          time.Duration // of an agent; only of starts
+	unmet             int           // agents that have no node ID at the end
+	all               time.Duration // until all agents have a node ID, or their confirmation
+	p50, p99          time.Duration // until one agent has a node ID; only for starts
 	count             paperCount
 	peak, offered     int // most writes done and most requests sent in one second
-	steady, throttles int // most writes and throttles in a second of the minute after
-	mean              int // writes in a second of that minute
+	steady, throttles int // most writes and throttles in one second of the minute after the event
+	mean              int // mean writes in a second of that minute
 }
 
 func (r paperResult) String() string {
@@ -54,10 +54,10 @@ func (r paperResult) String() string {
 		r.agents, r.partitions, r.policy.name, r.done, r.all, r.p50, r.p99, r.peak, r.offered, r.count, r.count.dollars(), r.steady, r.throttles)
 }
 
-// measured has the counts since a moment, and in the minute that follows.
+// measured returns the counts since a moment, and those of the minute that follows.
 func (w *paper) measured(from int64, before paperCount, done bool) paperResult {
 	r := paperResult{paperCase: w.paperCase, done: done, unmet: w.unmet, all: time.Duration(w.now-from) * time.Millisecond, count: w.spent.minus(before)}
-	w.run(time.Second, nil) // the second that is under way
+	w.run(time.Second, nil) // lets the present second end
 	writes := func(c paperCount) int { return c.writes }
 	first, last := int(from/1000), len(w.second)
 	r.peak = w.peak(first, last, writes)
@@ -84,8 +84,9 @@ func coldStart(c paperCase) (*paper, paperResult) {
 	return w, r
 }
 
-// rolling replaces the fleet, a tenth at a time: those stop, as many start, and when
-// they have node IDs and the others are gone the next tenth follows.
+// rolling replaces the fleet, a tenth at a time. A tenth of the agents stop and as many
+// start. When the new agents have node IDs and the old ones have ended, the next tenth
+// follows.
 func rolling(w *paper) paperResult {
 	from, before := w.now, w.spent
 	n := len(w.agents)
@@ -104,8 +105,8 @@ func rolling(w *paper) paperResult {
 	return w.measured(from, before, done)
 }
 
-// outage lets the table answer nothing but errors for a while; all come back at
-// once. The time after that is measured.
+// outage lets the table answer only with errors for a while. Afterwards all agents come
+// back at once. Only the time after the outage is measured.
 func outage(w *paper, d time.Duration) paperResult {
 	w.down = true
 	w.run(d, nil)
@@ -120,8 +121,8 @@ func outage(w *paper, d time.Duration) paperResult {
 	return w.measured(from, before, w.run(paperLimit, w.placed))
 }
 
-// A fleet of 1,024 keeps its promises in every event of its life, and the same seed
-// is the same life.
+// A fleet of 1,024 keeps its promises in every event of its life, and the same seed leads
+// to the same life.
 func TestFleetOnPaper(t *testing.T) {
 	c := paperCase{agents: 1024, partitions: 4, policy: ours, seed: 1, fresh: true}
 	life := func() (all []paperResult) {
@@ -157,9 +158,10 @@ func TestFleetOnPaper(t *testing.T) {
 	}
 }
 
-// A rolling deploy of 1,024 on exactly as many node IDs: each new agent waits for one that
-// another releases, for at most four writes beyond renewals, the releases' among them, and
-// 40 read units, and a node ID rests for at most 2 s at p99.
+// In a rolling deploy of 1,024 agents on exactly as many node IDs, each new agent waits
+// for a node ID that another agent releases. This costs at most four writes besides
+// renewals, including those of the releases, and 40 read units per agent. A node ID rests
+// for at most 2 s at p99.
 func TestRollingDeployOnAFullPool(t *testing.T) {
 	for seed := range uint64(5) {
 		w, _ := coldStart(paperCase{agents: 1024, partitions: 4, fresh: true, policy: ours, seed: seed + 1})
@@ -175,9 +177,9 @@ func TestRollingDeployOnAFullPool(t *testing.T) {
 	}
 }
 
-// Renewals come out of step at once, after a start and after an outage: the busiest
+// Renewals get out of step at once, after a start and after an outage: the busiest
 // second of the minute after the last agent was confirmed has at most a quarter more
-// writes than the mean. (With 10 % of jitter alone it had four times the mean.)
+// writes than the mean. (With only 10 % of jitter, it had four times the mean.)
 func TestRenewalsOutOfStep(t *testing.T) {
 	for _, c := range []paperCase{
 		{agents: 1024, partitions: 4, seed: 1},
@@ -189,7 +191,7 @@ func TestRenewalsOutOfStep(t *testing.T) {
 		{agents: 49152, partitions: 32, size: 65536, seed: 1},
 	} {
 		if c.agents > 8192 && *paperOut == "" {
-			continue // half a minute: with -args -paper DIRECTORY
+			continue // takes half a minute, so it needs -args -paper DIRECTORY
 		}
 		c.policy = ours
 		w, start := coldStart(c)
@@ -202,7 +204,8 @@ func TestRenewalsOutOfStep(t *testing.T) {
 	}
 }
 
-// Both sizes, all events, and the ways to retry that there were to choose from:
+// TestFleetsOnPaper simulates both sizes, all events and all candidates for retries, and
+// writes a page of the docs:
 //
 //	make fleet-page
 func TestFleetsOnPaper(t *testing.T) {

@@ -7,10 +7,11 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// How an agent on paper waits for a node ID, and leaves its own for those who wait; see
-// Agent.await and Agent.offer.
+// This file simulates how an agent waits for a node ID, and how it leaves its own node ID
+// for waiting agents; see Agent.await and Agent.offer.
 
-// paperNote is the pool's note, its current state and the one before its last write.
+// paperNote is the pool's note, in its current state and in the state before its last
+// write.
 type paperNote struct {
 	protocol.Note
 	before protocol.Note
@@ -26,7 +27,7 @@ func (w *paper) writeNote(of protocol.NoteWrite) bool {
 	return ok
 }
 
-// eventualNote is the note as an eventually consistent read shows it.
+// eventualNote returns the note as an eventually consistent read shows it.
 func (w *paper) eventualNote() protocol.Note {
 	late := w.dice.Int64N(20)
 	if w.dice.IntN(100) == 0 {
@@ -42,7 +43,7 @@ func (w *paper) eventualNote() protocol.Note {
 
 func (a *paperAgent) waits(w *paper, i int32) {
 	switch a.state {
-	case paperOffers: // what goes wrong with the note is left
+	case paperOffers: // errors with the note are ignored
 		a.state = paperGone
 		if w.read(w.note.at, .5) && w.eventualNote().Wants(w.wall()) {
 			a.then(w, i, paperLeaves)
@@ -65,7 +66,7 @@ func (a *paperAgent) waits(w *paper, i int32) {
 			return
 		}
 		if _, due := a.wait.Tell(paperPool, w.monotonic(), w.wall()); due {
-			a.wait.said = false // it is asked again when it writes
+			a.wait.said = false // Tell is called again when the note is written
 			a.then(w, i, paperSays)
 			return
 		}
@@ -105,7 +106,7 @@ func (a *paperAgent) poll(w *paper) bool {
 	return true
 }
 
-// consider continues according to the note.
+// consider takes the next step that the note suggests.
 func (a *paperAgent) consider(w *paper, i int32) {
 	if a.wait.Recheck(w.wall()) {
 		a.searches(w, i, 0)
@@ -124,7 +125,7 @@ func (a *paperAgent) consider(w *paper, i int32) {
 	}
 }
 
-// pages reads groups, if it is time to.
+// pages reads groups if any are due.
 func (a *paperAgent) pages(w *paper, i int32) {
 	first, last := a.known.GroupsOpen()
 	if n := a.wait.Pages(w.monotonic(), last+1-first); n > 0 {
@@ -142,7 +143,7 @@ func (a *paperAgent) searches(w *paper, i int32, paced int, wanted ...int) {
 
 // foundNone begins to wait, or goes on waiting, after a search that found no node ID.
 func (a *paperAgent) foundNone(w *paper, i int32) {
-	if a.hinted { // by a card nobody waits: the item is read first
+	if a.hinted { // an agent does not wait because of a hint card: it reads the item first
 		a.then(w, i, paperReads)
 		return
 	}

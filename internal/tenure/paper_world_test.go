@@ -10,11 +10,11 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// A fleet on paper: up to 65,528 agents and a table with DynamoDB's limits, in one
-// goroutine and in virtual milliseconds, repeatable bit for bit. The decisions are made
-// by the real code: Guess, Search, Outlook, the writes' Apply and Term. The paper has of
-// its own the order of an agent's requests (as in Start, acquire and loop), its clocks,
-// which are right, and the behavior of the network and the table.
+// paper simulates a fleet of up to 65,528 agents and a table with DynamoDB's limits, in
+// one goroutine and in virtual milliseconds. The same seed repeats it bit for bit. The
+// real code makes the decisions: Guess, Search, Outlook, the writes' Apply and Term. The
+// simulation itself only has the order of an agent's requests (as in Start, acquire and
+// loop), its clocks, which are right, and the behavior of the network and the table.
 //
 // Each agent waits for one thing at a time, so the queue of events is one list of
 // agents for each millisecond.
@@ -29,16 +29,16 @@ type paper struct {
 	cards  []*paperPartition
 	leases []protocol.Lease
 	before []protocol.Lease  // each lease before its last write
-	wrote  []int64           // and when that was
-	shown  []protocol.Lease  // of the reader of this moment
-	groups []*paperPartition // of each group
+	wrote  []int64           // when each lease was last written
+	shown  []protocol.Lease  // the leases that eventual returns, reused for each read
+	groups []*paperPartition // the partition of each group
 	note   paperNote
 	agents []paperAgent
-	head   []int32 // of each millisecond's list, one more than the agent
+	head   []int32 // the first agent in each millisecond's list, plus one
 	tail   []int32
 	born   int
-	down   bool // the table answers nothing but errors
-	unmet  int  // agents that do not hold a node ID and want to
+	down   bool // the table answers only with errors
+	unmet  int  // agents that want a node ID and do not hold one
 	spent  paperCount
 	rested []int64      // ms from the release of each node ID to its next claim
 	second []paperCount // spent up to the end of each second
@@ -47,10 +47,10 @@ type paper struct {
 // paperCase describes one simulation.
 type paperCase struct {
 	agents, partitions int
-	ttl                time.Duration // 0: the default
-	fresh              bool          // the pool was never used: it has opened few groups
-	expect             int           // or those for so many holders
-	size               int           // of the pool; 0: as many as there are agents
+	ttl                time.Duration // 0 means the default
+	fresh              bool          // the pool was never used, so it has few open groups
+	expect             int           // the expected number of holders, for which groups are open
+	size               int           // the pool's size; 0 means the number of agents
 	policy             policy
 	seed               uint64
 }
@@ -60,7 +60,7 @@ type policy struct {
 	name    string
 	backoff func(r *rand.Rand, n int) time.Duration
 	jitter  func(r *rand.Rand, d time.Duration) time.Duration
-	// together: no first renewal comes at any time of an interval.
+	// together turns off that first renewals come at a random time of an interval.
 	together bool
 }
 
@@ -68,10 +68,10 @@ type policy struct {
 type paperCount struct {
 	requests, throttled, failed int
 	writes, refused             int
-	renewals                    int     // of the writes
+	renewals                    int     // those of the writes that are renewals
 	reads                       float64 // units
 	lost                        int
-	told, left                  int // writes of the note, by those who wait and by releases
+	told, left                  int // writes of the note, by waiting agents and by releases
 }
 
 // dollars returns DynamoDB's on-demand price in us-east-1; see docs/cost.md.
@@ -82,7 +82,7 @@ func (c paperCount) minus(o paperCount) paperCount {
 }
 
 const (
-	paperSlots = 1 << 17 // ms that an event may lie ahead, 131 s
+	paperSlots = 1 << 17 // how far ahead an event may be, in ms: 131 s
 	paperPool  = "p"
 	// paperReaper is how often the reaper function writes the hint cards, in ms.
 	paperReaper = 60_000
@@ -100,7 +100,7 @@ func newPaper(c paperCase) *paper {
 	if size == 0 {
 		size = c.agents
 		if size > 1024 {
-			size, low = size+8, 8 // as many as there are agents; the lowest are reserved
+			size, low = size+8, 8 // as many usable node IDs as agents; the lowest 8 are excluded
 		}
 	}
 	w.pool = protocol.PoolItem{Pool: paperPool, Format: protocol.ItemFormat, Size: size, ExcludeBelow: low, OpenGroups: 1}
@@ -120,7 +120,7 @@ func newPaper(c paperCase) *paper {
 	for g := range w.pool.Groups() {
 		w.groups = append(w.groups, w.table.of(fmt.Sprintf("%s#%d", paperPool, g)))
 	}
-	w.card = w.pool // the functions wrote them, with a verdict on the table
+	w.card = w.pool // the functions wrote the cards, with a verdict on the table
 	for n := range protocol.Cards {
 		w.cards = append(w.cards, w.table.of(fmt.Sprintf("%s#card#%d", paperPool, n)))
 	}
@@ -140,8 +140,8 @@ func (w *paper) put(n int, l protocol.Lease) {
 	w.leases[n] = l
 }
 
-// eventual is the result of an eventually consistent read of some leases: those of up to
-// 20 ms ago, one time in a hundred of up to a second.
+// eventual returns the result of an eventually consistent read of some leases: their
+// state up to 20 ms ago, and one time in a hundred up to a second ago.
 func (w *paper) eventual(low, high int) []protocol.Lease {
 	late := w.dice.Int64N(20)
 	if w.dice.IntN(100) == 0 {
@@ -156,7 +156,7 @@ func (w *paper) eventual(low, high int) []protocol.Lease {
 	return w.shown
 }
 
-// after lets an agent go on in a while.
+// after gives an agent its next turn after d.
 func (w *paper) after(i int32, d time.Duration) {
 	at := (w.now + max(d.Milliseconds(), 1)) % paperSlots
 	w.agents[i].next = 0
@@ -199,7 +199,7 @@ func (w *paper) run(limit time.Duration, done func() bool) bool {
 
 func (w *paper) placed() bool { return w.unmet == 0 }
 
-// latency of a request that is answered.
+// latency returns the latency of a request that is answered.
 func (w *paper) latency() time.Duration {
 	ms := 3 + w.dice.IntN(5)
 	if w.dice.IntN(100) == 0 {
@@ -208,7 +208,7 @@ func (w *paper) latency() time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// allowed asks the table for units of a partition.
+// allowed reports whether the table does a request of so many units of a partition.
 func (w *paper) allowed(b *bucket, units float64) bool {
 	w.spent.requests++
 	if w.down {
@@ -238,7 +238,7 @@ func (w *paper) read(p *paperPartition, units float64) bool {
 	return true
 }
 
-// start starts an agent within a time.
+// start starts an agent at a random time within a duration.
 func (w *paper) start(i int32, within time.Duration) {
 	w.born++
 	w.unmet++
@@ -249,7 +249,8 @@ func (w *paper) start(i int32, within time.Duration) {
 // stop lets an agent release its node ID and end, at its next turn.
 func (w *paper) stop(i int32) { w.agents[i].state = paperReleases }
 
-// peak is the most of something in one second, from one second to another.
+// peak returns the highest count of something in any one second from one second to
+// another.
 func (w *paper) peak(from, to int, of func(paperCount) int) int {
 	most := 0
 	for s := from; s < min(to, len(w.second)); s++ {
@@ -262,7 +263,7 @@ func (w *paper) peak(from, to int, of func(paperCount) int) int {
 	return most
 }
 
-// quantiles are the times from the start of agents to their number, in s.
+// quantile returns a quantile of the times from the start of agents to their node IDs.
 func (w *paper) quantile(q float64) time.Duration {
 	var waits []int64
 	for i := range w.agents {

@@ -37,7 +37,7 @@ func TestRoom(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
-	// Growth that has begun goes on to the limit, and begins again a tenth below it.
+	// Growth that has begun goes on up to the limit, and begins again a tenth below it.
 	r := &Room{}
 	for i, c := range []struct {
 		held int
@@ -47,7 +47,7 @@ func TestRoom(t *testing.T) {
 			t.Errorf("step %d, %d held: got %v, want %v", i, c.held, got, c.want)
 		}
 	}
-	// An item without a measurement takes the one before away.
+	// An item without a measurement removes the previous measurement.
 	if r.Learn(protocol.PoolItem{Size: 100}); r.Grows(now, time.Second) {
 		t.Error("it grows by a measurement that is gone")
 	}

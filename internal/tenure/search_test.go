@@ -8,12 +8,13 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// fullPool is a pool of so many groups, of which some are open.
+// fullPool returns a pool of so many groups, of which some are open.
 func fullPool(groups, open int) protocol.PoolItem {
 	return protocol.PoolItem{Pool: paperPool, Format: protocol.ItemFormat, Size: groups * protocol.GroupSize, OpenGroups: open}
 }
 
-// pages are the groups of one search that finds all of them full, until a time.
+// pages returns the groups that one search reads if it finds all of them full until a
+// time.
 func pages(s *Search, p protocol.PoolItem, now, until time.Time) (all []int) {
 	s.Begin()
 	for n, ok := s.Group(p, now); ok; n, ok = s.Group(p, now) {
@@ -23,17 +24,17 @@ func pages(s *Search, p protocol.PoolItem, now, until time.Time) (all []int) {
 	return all
 }
 
-// A claimant that waits has read each group of a full pool once before it reads any
-// again, whether or not leases of those that it read have expired meanwhile: of the
-// largest pool within 16 searches. Then it goes on reading, at a quarter of the price,
-// and leaves no group out for good.
+// A claimant that waits has read each group of a full pool once before it reads any group
+// again, even if leases in the groups that it has read expire meanwhile. In the largest
+// pool, this takes 16 searches. Then it goes on reading, at a quarter of the price, and
+// reads every group again at some time.
 func TestWaitingReadsEveryGroup(t *testing.T) {
 	p := fullPool(256, 256)
 	for _, lease := range []time.Duration{0, time.Second, time.Hour} {
 		for seed := range uint64(2) {
 			s := Search{Dice: rand.New(rand.NewPCG(seed, 1))}
 			now, read := paperDay, map[int]bool{}
-			until := func() (t time.Time) { // zero: only a release makes room
+			until := func() (t time.Time) { // zero if only a release makes room
 				if lease > 0 {
 					t = now.Add(lease)
 				}
@@ -67,9 +68,10 @@ func TestWaitingReadsEveryGroup(t *testing.T) {
 	}
 }
 
-// While there are groups to open, the second page is of the newer half of the open ones, and
-// the third of the newest, which shows whether to open the next. When all are open, each is of
-// any group: no page of a herd is of the same group for all.
+// While there are groups to open, the second page is a group of the newer half of the
+// open groups, and the third page is the newest group, which shows whether to open the
+// next one. When all groups are open, each page is any group, so that a herd does not
+// read the same group.
 func TestSecondPage(t *testing.T) {
 	count := func(groups, page int) (times [32]int) {
 		for seed := range uint64(1000) {
@@ -83,7 +85,7 @@ func TestSecondPage(t *testing.T) {
 			t.Errorf("with 32 of 64 groups open, group %d is the second page of %d claimants in 1,000", n, times)
 		}
 	}
-	if newest := count(64, 2)[31]; newest < 850 { // the others have read it before
+	if newest := count(64, 2)[31]; newest < 850 { // the other claimants have read the newest before
 		t.Errorf("with 32 of 64 groups open, the newest is the third page of %d claimants in 1,000, want more than 850", newest)
 	}
 	for page := range 3 {
@@ -95,8 +97,8 @@ func TestSecondPage(t *testing.T) {
 	}
 }
 
-// A claimant whose claim was refused pauses once, for up to twice the answer's time, and for
-// a second at most.
+// A claimant whose claim was refused pauses once, for up to twice the time that the answer
+// took, but for at most a second.
 func TestPauseAfterARefusal(t *testing.T) {
 	s := Search{Dice: rand.New(rand.NewPCG(1, 5))}
 	if d := s.Pause(); d != 0 {
@@ -117,9 +119,9 @@ func TestPauseAfterARefusal(t *testing.T) {
 	}
 }
 
-// A search begins with a part of a group, anywhere in the open ones. With groups to open a
-// part of the newer half and one of the newest follow, then whole pages; a claimant that was told of groups that
-// were opened meanwhile begins with a part of those.
+// A search begins with a part of any open group. While there are groups to open, a part
+// of a group of the newer half and a part of the newest group follow, and then whole
+// pages. If groups were opened meanwhile, a claimant begins with a part of those.
 func TestPartsComeFirst(t *testing.T) {
 	const whole = protocol.Whole
 	type page struct{ group, part int }

@@ -7,7 +7,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// A holder's bookkeeping, without clocks or requests.
+// These tests are for a holder's bookkeeping, without clocks or requests.
 
 func newTestTerm(t *testing.T) *Term {
 	t.Helper()
@@ -47,8 +47,8 @@ func TestReservedUntilNeverFalls(t *testing.T) {
 	}
 }
 
-// The maximum is over all that was asked for, not over what was confirmed: an
-// unconfirmed larger one may have landed.
+// An attempt requests at least the maximum of all earlier requests, not only of the
+// confirmed ones, since a larger request without an answer may have landed.
 func TestAttemptsNeverAskForLess(t *testing.T) {
 	tm := newTestTerm(t)
 	w0 := time.UnixMilli(1_000_000)
@@ -110,10 +110,10 @@ func TestReleaseIsNeverBelowNotBefore(t *testing.T) {
 	}
 }
 
-// shortOf is the length of a claim.
+// shortOf returns the length of a claim.
 func shortOf(tm *Term) Length { return Length{tm.ttl, tm.ttl + tm.claimGuard} }
 
-// mustAttempt is an attempt where no widening is open.
+// mustAttempt returns an attempt while no widening is open.
 func mustAttempt(t *testing.T, tm *Term, m0 time.Duration, w0 time.Time) Attempt {
 	t.Helper()
 	a, ok := tm.Attempt(m0, w0, protocol.PoolItem{}, shortOf(tm))
@@ -123,9 +123,9 @@ func mustAttempt(t *testing.T, tm *Term, m0 time.Duration, w0 time.Time) Attempt
 	return a
 }
 
-// While an open try caps reservations, a renewal is trusted only for as
-// long as its own reservation would last: a lease freed by force is kept from the
-// next holder by that alone.
+// While an open try caps reservations, a renewal is trusted only for as long as its own
+// reservation lasts, since only the reservation keeps the next holder from a lease that
+// was freed by force.
 func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	tm := newTestTerm(t) // until 113 s; reserved until 16 s from w0
 	w0 := time.UnixMilli(1_000_000)
@@ -137,16 +137,17 @@ func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	l := tm.Lease
 	l.ReservedUntil, l.Renewal = at.Write.ReservedUntil, at.Write.Renewal
 	tm.Confirmed(l, at.M0, at.Length)
-	// A whole lease and the claim guard would be reserved to 23 s from w0: 3 s are
-	// missing of the 13 s that a renewal is good for.
+	// A whole lease and the claim guard would be reserved until 23 s after w0. The cap
+	// takes 3 s away, so the renewal is trusted for 10 s instead of 13 s.
 	if want := 117 * time.Second; tm.Deadline != want || tm.IDDeadline != want {
 		t.Errorf("trusted until %v, IDs until %v, want %v", tm.Deadline, tm.IDDeadline, want)
 	}
 }
 
-// A renewal that was sent before a try was known of may have been lost, and the node ID
-// marked since: asking for it again would reserve what the new width needs. So
-// there is nothing to ask for until the try is settled.
+// A renewal that was sent before the holder knew of a try may have been lost, and the
+// node ID may have been marked since. Requesting the same again would reserve
+// milliseconds that the new width needs. So nothing can be requested until the try is
+// settled.
 func TestNothingBeyondTheCapIsAskedForAgain(t *testing.T) {
 	base := time.UnixMilli(1795219200000).UTC()
 	c := Timings{TTL: 15 * time.Second, Guard: 2 * time.Second, ClaimGuard: time.Second, Reserve: 16 * time.Second}

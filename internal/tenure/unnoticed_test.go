@@ -7,10 +7,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// A renewal goes over nothing that its sender never asked for, however many attempts
-// have had no answer.
+// A renewal replaces only values that its sender has requested itself, however many of its
+// attempts have had no answer.
 
-// Two copies of a term, as a snapshot makes them.
+// copies returns a term and a copy of it, as a snapshot makes them.
 func copies(t *testing.T) (original, twin *Term, item protocol.Lease) {
 	t.Helper()
 	original = newTestTerm(t)
@@ -19,7 +19,7 @@ func copies(t *testing.T) (original, twin *Term, item protocol.Lease) {
 	return original, &other, original.Lease.Clone()
 }
 
-// apply does a renewal that must be done, or must be refused.
+// apply applies a renewal, and checks whether it is applied or refused.
 func apply(t *testing.T, a Attempt, item *protocol.Lease, want bool) {
 	t.Helper()
 	l, ok := a.Write.Apply(item)
@@ -31,8 +31,8 @@ func apply(t *testing.T, a Attempt, item *protocol.Lease, want bool) {
 	}
 }
 
-// The copy's first renewal fails. Its second has a number above the original's, and is
-// refused all the same: the copy is lost, and not the original.
+// The copy's first renewal fails. Its second renewal has a number above the original's,
+// but is refused even so: the copy loses the lease, and not the original.
 func TestFailedRenewalHidesNoCopy(t *testing.T) {
 	original, twin, item := copies(t)
 	w0 := time.UnixMilli(1_000_000)
@@ -51,8 +51,8 @@ func TestFailedRenewalHidesNoCopy(t *testing.T) {
 	apply(t, next, &item, true)
 }
 
-// A renewal may follow each one that has had no answer, and the confirmed one as long
-// as no later one is confirmed; nothing that was stored before that.
+// A renewal may replace any of its sender's renewals that had no answer, and the last
+// confirmed one, but none that was stored before that.
 func TestRenewalFollowsItsOwn(t *testing.T) {
 	w0 := time.UnixMilli(1_000_000)
 	for landed := range 4 { // 0: none of the three
@@ -74,7 +74,8 @@ func TestRenewalFollowsItsOwn(t *testing.T) {
 	}
 }
 
-// An answer to an older attempt than the last confirmed one brings nothing back.
+// A late answer to an attempt that is older than the last confirmed one does not make the
+// older attempt count again.
 func TestLateAnswerBringsNothingBack(t *testing.T) {
 	tm := newTestTerm(t)
 	w0 := time.UnixMilli(1_000_000)
@@ -92,10 +93,11 @@ func TestLateAnswerBringsNothingBack(t *testing.T) {
 	}
 }
 
-// In an outage a term asks for mostAsked values and then for the last of them again,
-// so the condition stays small. The reservation falls behind then, and trust ends with
-// it: no holder relies on a lease that a force release would hand on. The first answer
-// asks for another renewal, which reserves as much as ever.
+// In an outage, a term requests up to mostAsked different values, and then the last of
+// them again, so that the condition stays small. The reservation then falls behind, and
+// the trust in the lease ends with the reservation, since a forced release could pass the
+// node ID on after that. The first answer leads to another renewal, which reserves as
+// much as usual.
 func TestOutageKeepsTheConditionSmall(t *testing.T) {
 	tm := newTestTerm(t)
 	base := time.UnixMilli(1_000_000)
@@ -129,7 +131,7 @@ func TestOutageKeepsTheConditionSmall(t *testing.T) {
 	}
 }
 
-// While a widening try caps what is asked for, renewals ask for one value again.
+// While a widening try caps the requested values, renewals request the same value again.
 func TestCapAddsNothingToTheCondition(t *testing.T) {
 	tm := newTestTerm(t)
 	w0 := time.UnixMilli(1_000_000)

@@ -11,8 +11,8 @@ import (
 
 func waitOf(seed uint64) *Wait { return &Wait{Dice: rand.New(rand.NewPCG(seed, 4))} }
 
-// Clocks that are hours apart do not correct each other's time at every poll: each
-// claimant writes twice a minute at most, and the right ones have the last word.
+// Claimants whose clocks are hours apart do not overwrite each other's times at every
+// poll. Each claimant writes at most twice a minute, and the times by right clocks stay.
 func TestClocksOfThoseWhoWait(t *testing.T) {
 	note, writes := protocol.Note{Pool: paperPool}, map[time.Duration]int{}
 	offsets := []time.Duration{0, 0, 0, 3 * time.Hour, -5 * time.Hour}
@@ -49,7 +49,7 @@ func TestClocksOfThoseWhoWait(t *testing.T) {
 	}
 }
 
-// Those who wait for one pool write once in half a minute, all together.
+// All claimants that wait for one pool together write only once in half a minute.
 func TestManyWhoWaitWriteOnce(t *testing.T) {
 	note, writes := protocol.Note{Pool: paperPool}, 0
 	var all []*Wait
@@ -71,7 +71,8 @@ func TestManyWhoWaitWriteOnce(t *testing.T) {
 	}
 }
 
-// While the note's partition throttles, polls become rarer, until all who wait fit.
+// While the note's partition throttles, polls become rarer until it can serve all
+// claimants.
 func TestPollsBackOff(t *testing.T) {
 	w := waitOf(1)
 	mean := func() time.Duration {
@@ -103,8 +104,8 @@ func TestPollsBackOff(t *testing.T) {
 	}
 }
 
-// A claimant reads node IDs of this pool that came since the last poll or are of the
-// last seconds, each once, as many as it has saved reads for.
+// A claimant reads offered node IDs of this pool that are new since the last poll, or from
+// the last seconds, each once, and as many as it has saved read units for.
 func TestLooks(t *testing.T) {
 	p := fullPool(4, 4)
 	w := waitOf(1)
@@ -134,7 +135,7 @@ func TestLooks(t *testing.T) {
 	if got := looks(2 * time.Second); len(got) > 7 {
 		t.Errorf("looked at %d of 64 offers, want as many as were saved for", len(got))
 	}
-	// Of a page with several free ones the others are kept, in case that the claim fails.
+	// If a page has several free node IDs, the others are kept in case the claim fails.
 	one := waitOf(3)
 	one.On = true
 	one.Found(Outlook{Groups: 4, Open: 4, Usable: 1024}, 0)
@@ -143,7 +144,8 @@ func TestLooks(t *testing.T) {
 	if node, _ := one.Look(p, 0, paperDay); node != 7 {
 		t.Errorf("after a page with 7 and 8: looked at %d, want 7", node)
 	}
-	// A page is read where many were released, once there is enough saved for it.
+	// If many node IDs of a group were released, its page is read once enough units are
+	// saved.
 	w.Polled(protocol.Note{Offers: many}, 20*time.Second, paperDay)
 	w.Polled(protocol.Note{}, 21*time.Second, paperDay)
 	w.Polled(protocol.Note{Offers: many}, 22*time.Second, paperDay)
@@ -152,7 +154,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// A node ID that rests is looked at when its time has come, and not before.
+// A resting node ID is read once it can be claimed, and not before.
 func TestRestsAreLookedAt(t *testing.T) {
 	p := fullPool(1, 1)
 	held := protocol.Lease{NodeID: 1, Holder: "a", TTL: 15 * time.Second, ExpiresAt: paperDay.Add(14 * time.Second), ReservedUntil: paperDay.Add(15 * time.Second)}
@@ -197,8 +199,8 @@ func looksFrom(w *Wait, l *protocol.Lease, p protocol.PoolItem, c protocol.Claim
 	return node
 }
 
-// However long it waits, a claimant reads each group again, of a pool of any size, and a
-// page now and then is all that this costs.
+// However long a claimant waits, and however large the pool is, it reads each group again,
+// and this costs only a page from time to time.
 func TestPagesGoOn(t *testing.T) {
 	for groups, most := range map[int]float64{1: 0.5, 4: 0.45, 256: 3} { // pages a second
 		p, s, w := fullPool(groups, groups), Search{Dice: rand.New(rand.NewPCG(1, 5)), Waiting: true}, waitOf(2)
@@ -227,7 +229,7 @@ func TestPagesGoOn(t *testing.T) {
 	}
 }
 
-// A claimant guesses unless a fresh count says that the guess would be refused.
+// A claimant guesses unless a fresh count shows that the guess would probably be refused.
 func TestMostlyTaken(t *testing.T) {
 	p := protocol.PoolItem{Size: 1024, ExcludeBelow: 24}
 	for _, c := range []struct {

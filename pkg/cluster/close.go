@@ -7,10 +7,10 @@ import (
 	gate "github.com/nodelease/nodelease/internal/text"
 )
 
-// end stops taking part, once: the context of listeners ends with it. With a lease, an
-// immediate renewal removes the session from the lease, which continues; without one,
-// members drop the session after the time-out. The log is written without the lock: a
-// blocking sink must not block Err.
+// end makes the node stop taking part, once, and ends the context of its listeners. With
+// a lease, an immediate renewal removes the session from the lease, which continues;
+// without a lease, members drop the session after the time-out. The log is written
+// without the lock, since a log that blocks must not block Err.
 func (n *Node) end(err error) {
 	session, first, unmarked := n.finish(err)
 	if !first {
@@ -24,8 +24,8 @@ func (n *Node) end(err error) {
 	}
 }
 
-// finish is end without the log. It returns the session that ended, whether this was the
-// first call, and the reason if the lease could not be marked.
+// finish does what end does, but does not log. It returns the session that ended, whether
+// this was the first call, and the reason if the lease could not be marked.
 func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -37,7 +37,7 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 	n.cancel()
 	if n.cfg.Agent != nil {
 		n.cfg.Agent.BeforeResume(nil)
-		// Removing names needs no room: a failed node is gone for the others,
+		// Removing entries always fits, so the others see that a failed node has ended,
 		// however much of the 512 bytes its metadata uses.
 		unmarked = n.cfg.Agent.SetMetadata(map[string]string{metaNode: "", metaSession: ""})
 		if !errors.Is(err, ErrClosed) {
@@ -47,11 +47,11 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 	return n.now.self.SessionID, true, unmarked
 }
 
-// Close stops taking part and waits until heartbeats and listeners have ended,
-// for listeners up to 1 s. It may be called again, and from a listener. The lease
-// continues: close the agent after the node. Others see the end at their next
-// heartbeats if there is a lease, and after the time-out if there is none. It
-// returns nil, and an error only for a nil or zero Node.
+// Close makes the node stop taking part, and waits up to 1 s until heartbeats and
+// listeners have ended. It may be called again, and from a listener. The lease continues:
+// close the agent after the node. With a lease, others see the end at their next
+// heartbeats; without a lease, they see it after the time-out. Close returns an error
+// only for a nil or zero Node.
 func (n *Node) Close() error {
 	if n.absent() {
 		return errAbsent

@@ -20,15 +20,16 @@ type Config struct {
 	Name string
 	// Coordinator is the backend.
 	Coordinator Coordinator
-	// Agent, if given, heartbeats with its renewals. The node must be closed, or
-	// have ended, before another one takes part with the same agent.
+	// Agent, if given, sends the heartbeats with its renewals. The node must be closed, or
+	// have ended, before another node takes part with the same agent.
 	Agent *lease.Agent
 
 	// Timeout is how long after its last heartbeat a session counts as alive. Others'
 	// clocks may be ahead, so the node takes a new session after it has been silent
 	// for Timeout minus the lease's Guard or, without a lease, minus a tenth. All
-	// nodes of a cluster must have the same Timeout. Defaults to the length of the
-	// agent's lease, below which it must not be, or to 15 s without an agent.
+	// nodes of a cluster must have the same Timeout. With an agent, it is at least the
+	// length of the agent's lease, to which it defaults. Without an agent, it defaults to
+	// 15 s.
 	Timeout time.Duration
 	// Every is the time between heartbeats, at most half of Timeout; each waits
 	// 10 % more or less at random. Defaults to Timeout / 3. Not used with an
@@ -36,13 +37,13 @@ type Config struct {
 	Every time.Duration
 
 	// Metadata describes the node to the others, up to 512 bytes. With an agent, set
-	// the agent's instead. Node.SetMetadata changes it.
+	// lease.Config.Metadata instead. Node.SetMetadata changes it.
 	Metadata map[string]string
 	// Elect chooses the leader that Node.Leader returns. Defaults to LowestSession.
 	Elect Elector
 	// PublishKnown publishes the versions that this node knows, each time they change;
-	// other nodes' WaitKnown waits for them. In a large cluster this is the largest cost,
-	// and beyond 1,024 members nothing is published; see docs/cluster.md.
+	// other nodes' WaitKnown waits for them. In a large cluster, publishing is the largest
+	// cost. Beyond 1,024 members nothing is published; see docs/cluster.md.
 	PublishKnown bool
 	// Listeners are called on changes, each by its own goroutine.
 	Listeners []Listener
@@ -65,7 +66,8 @@ func (c Config) withDefaults() (Config, error) {
 		if _, pools := c.Coordinator.(interface{ ClustersArePools() }); pools && c.Cluster != l.Pool {
 			bad("Cluster %.80q with an agent of the pool %q: on the lease table no other node would see this one; leave Cluster empty, or use an agent of that pool", c.Cluster, l.Pool)
 		}
-		// Not the length of a grown lease: Start keeps it short from now on.
+		// Even if the lease has grown, its length is TTL from now on: Start keeps it
+		// short.
 		ttl := c.Agent.TTL()
 		if c.Timeout == 0 {
 			c.Timeout = ttl

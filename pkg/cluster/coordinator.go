@@ -8,22 +8,22 @@ import (
 
 // Coordinator is the backend in which heartbeats are recorded. If you write your own,
 // test it with clustertest.Conformance, which the coordinators of dynamocoordinator and
-// pgcoordinator and, for tests, clustertest.Memory pass. A name without a lease has one
-// record, in which a new session replaces the previous one. A node ID also has one
-// record, whatever the name. A Coordinator is safe for concurrent use, and returns an
-// error if the context has ended.
+// pgcoordinator and, for tests, clustertest.Memory pass. There is one record for each
+// node ID, whatever the name of its holder, and for each name without a lease. In a
+// record, a new session replaces the previous one. A Coordinator is safe for concurrent
+// use, and returns an error if the context has ended.
 type Coordinator interface {
 	// Heartbeat records that a session is alive and then returns the sessions whose last
 	// heartbeat is within the time-out, in any order. It returns ErrDropped for a session
-	// that was silent for longer than the time-out, and for one whose lease is older than
-	// the one recorded.
+	// that was silent for longer than the time-out, or whose lease is older than the
+	// recorded one.
 	Heartbeat(ctx context.Context, b Beat) (Snapshot, error)
-	// Expire forgets records without a heartbeat for longer than age, and the
-	// publications under the same keys, however old. Membership never needs it; it
-	// removes records of nodes that do not come back.
+	// Expire forgets records whose last heartbeat is older than age, and the publications
+	// under the same keys, whatever their age. It removes records of nodes that do not
+	// come back; membership does not depend on it.
 	Expire(ctx context.Context, cluster string, age time.Duration) error
-	// Publish replaces the versions that a member knows, unless a later revision,
-	// or a revision of a later version of that member, has been published: so a
+	// Publish replaces the versions that a member knows, unless a later revision, or any
+	// revision by a later version of that member, has been published, so that a
 	// publication that arrives late does not replace a newer one.
 	Publish(ctx context.Context, m Member, revision int64, known Versions) error
 	// Known returns the last publication of each member, by Member.Key.
@@ -39,9 +39,9 @@ type Beat struct {
 	At time.Time
 	// Timeout is how old a heartbeat may be.
 	Timeout time.Duration
-	// Elect is the sender's elector; nil means LowestSession. A backend answers from
-	// a copy only if it can confirm the member that Elect chooses, and never if that
-	// is Self.
+	// Elect is the sender's elector; nil means LowestSession. A backend answers from a
+	// copy only if it can confirm that the member that Elect chooses is alive, and never
+	// if Elect chooses Self.
 	Elect Elector
 	// Oldest reports that Self has the lowest session in its last snapshot. A backend
 	// may let this member read on behalf of all.
@@ -63,17 +63,17 @@ func (b Beat) Leader(s Snapshot) (Member, bool) {
 
 // Snapshot is the result of a heartbeat.
 type Snapshot struct {
-	// Members are the live members. The slice must not be changed: a backend that returns
-	// the same one again reports that nothing has changed.
+	// Members are the live members. The slice must not be changed: by returning the same
+	// slice again, a backend reports that nothing has changed.
 	Members []Member
-	// Ordered says that Members are sorted by SessionID, each session once, which saves
-	// the node from sorting a large cluster.
+	// Ordered reports that Members are sorted by SessionID and have each session once, so
+	// that the node need not sort a large cluster.
 	Ordered bool
-	// Heard is the Heartbeat of members without one of their own.
+	// Heard is the Heartbeat of members whose own Heartbeat is zero.
 	Heard time.Time
 	// Warning is an error that does not invalidate the answer.
 	Warning error
 }
 
-// Versions are known versions, by Member.Key.
+// Versions are the versions that a member knows, by the Member.Key of each member.
 type Versions map[string]int64

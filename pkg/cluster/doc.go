@@ -9,8 +9,8 @@
 // heartbeats (with a digest, after two time-outs). Each listener receives the newest
 // unseen state as soon as it is ready.
 //
-// A node is recorded before it reads the others. When [Start] returns, both are done, so
-// every node that reads later sees it.
+// A node is recorded before it reads the others. [Start] returns after both, so every node
+// that reads later sees this node.
 //
 // A session that others may have dropped never comes back: silence counts from when
 // a heartbeat was sent, even while the process was stopped or the machine suspended,
@@ -25,14 +25,14 @@
 //
 // # What is not promised
 //
-// No linearizability: two members may see different states at the same time. No
-// protection from a split brain: in a partition there may be two leaders, or none, since
-// an election here is a function of one member's state. No order of events: states
-// between two deliveries are skipped, and two members may see two joins in different
-// orders. If at most one leader matters, use a leader lease, a pool of one node ID
-// ([lease.Config]), and compare its Version, the fencing token, at the resource; see the
-// example LeaderLease. Even then two processes may believe that they lead; only the
-// resource can refuse one of them.
+// Linearizability is not promised: two members may see different states at the same time.
+// Nothing protects from a split brain: in a partition there may be two leaders, or none,
+// since an election here is a function of one member's state. Events have no global
+// order: states between two deliveries are skipped, and two members may see two joins in
+// different orders. If there must be at most one leader, use a leader lease, that is, a
+// pool of one node ID ([lease.Config]), and compare its Version, the fencing token, at
+// the resource; see the example LeaderLease. Even then two processes may believe that
+// they lead; only the resource can refuse one of them.
 //
 // # A node's states
 //
@@ -49,11 +49,10 @@
 // have acted on that.
 //
 // With a [lease.Agent] the heartbeat is the renewal: the lease's metadata describes
-// the node, and there is no second write. There is no join and no leave: a node that stops
-// heartbeating is dropped after the time-out, one that releases its lease or fails is
-// dropped at the others' next heartbeat.
+// the node, and there is no second write. Nodes need not join or leave: a node that stops
+// heartbeating is dropped after the time-out, and a node that releases its lease or fails
+// is dropped at the others' next heartbeat.
 //
-// Times are compared by the backend's clock (memory, PostgreSQL), or, in the
-// lease table, with the reader's clock, whose error counts against the
-// time-out.
+// Times are compared by the backend's clock (memory, PostgreSQL). In the lease table they
+// are compared by the reader's clock, whose error counts against the time-out.
 package cluster

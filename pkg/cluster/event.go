@@ -12,18 +12,17 @@ type Event struct {
 	Name, SessionID string
 	// State is the newest state.
 	State State
-	// Previous is the last state that the same listener received, the zero State
-	// at first. States in between were skipped.
+	// Previous is the last state that the same listener received; the zero State in its
+	// first event. States in between were skipped.
 	Previous State
-	// Leader is the result of Node.Leader; without a SessionID there is no known
-	// leader. It may differ from the last event's Leader even if State does not.
+	// Leader is the result of Node.Leader. Its SessionID is empty if no leader is known.
+	// It may differ from the last event's Leader even if State does not.
 	Leader Member
 }
 
-// Changes yields the newest state at once, and then each time that it, or the
-// leader, differs from the previous one, skipping states that came and went while
-// the caller was busy. It ends with ctx (a nil one never ends), with the node, or when
-// the caller breaks.
+// Changes yields the newest state at once, and then the newest state each time that the
+// state or the leader has changed. It skips states that came and went while the caller was
+// busy. It ends with ctx (a nil ctx never ends), with the node, or when the caller breaks.
 // It may be called any number of times; each call has its own Previous.
 func (n *Node) Changes(ctx context.Context) iter.Seq[Event] {
 	if ctx == nil {
@@ -39,8 +38,8 @@ func (n *Node) Changes(ctx context.Context) iter.Seq[Event] {
 			if ctx.Err() != nil || n.Err() != nil {
 				return
 			}
-			// A state is never empty, since its observer is in it: the first is always
-			// delivered.
+			// The first state is always delivered, since it is never empty: its observer
+			// is in it.
 			if !e.State.Equal(previous.State) || e.Leader.SessionID != previous.Leader.SessionID {
 				e.Previous = previous.State
 				if !yield(e) {

@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// Three nodes in one process. With NewTable, and a lease agent in each Config, they
-// are three processes anywhere.
+// Three nodes run in one process. With dynamocoordinator.New, and a lease agent in each
+// Config, they could be three processes anywhere.
 func Example() {
 	ctx := context.Background()
 	backend := clustertest.NewMemory()
@@ -41,7 +41,7 @@ func Example() {
 	// anna leads
 }
 
-// Listeners receive the newest state, and the one that they received before.
+// Listeners receive the newest state, and the state that they received before it.
 func ExampleListener() {
 	ctx := context.Background()
 	backend := clustertest.NewMemory()
@@ -84,7 +84,8 @@ func ExampleNode_Changes() {
 	// 1 alive, seen by anna
 }
 
-// Another leader rule: a pure function of the state.
+// An Elector replaces the rule that chooses the leader. It is a pure function of the
+// state.
 func ExampleElector() {
 	ctx := context.Background()
 	backend := clustertest.NewMemory()
@@ -135,8 +136,8 @@ func ExampleNode_ServeHTTP() {
 	// 503
 }
 
-// ledger is a resource that takes writes of one leader at a time: it remembers the
-// largest version that it has seen, and refuses those before.
+// ledger is a resource that accepts writes from one leader at a time: it remembers the
+// largest version that it has seen, and refuses writes with a lower version.
 type ledger struct{ version int64 }
 
 func (l *ledger) write(version int64, what string) error {
@@ -150,7 +151,7 @@ func (l *ledger) write(version int64, what string) error {
 
 // A leader lease is a pool of one node ID. Its version is the fencing token: a
 // leader that was replaced without noticing, because it was frozen or its request
-// was late, is refused at the resource. Nothing else refuses it.
+// was late, is refused by the resource. Nothing else refuses it.
 func Example_leaderLease() {
 	ctx := context.Background()
 	table := leasetest.NewMemory("orders-leader", 1)
@@ -162,7 +163,7 @@ func Example_leaderLease() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		l, err := agent.Lease() // checked at this moment, and at no later one
+		l, err := agent.Lease() // checked at this moment only
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// backends start nodes on each backend, with leases and without.
+// backends runs a test on each backend, with leases and without.
 func backends(t *testing.T, test func(t *testing.T, start func(name string) *cluster.Node)) {
 	for name, open := range map[string]func(t *testing.T) func(name string) *cluster.Node{
 		"memory": func(t *testing.T) func(string) *cluster.Node {
@@ -44,9 +44,9 @@ func backends(t *testing.T, test func(t *testing.T, start func(name string) *clu
 	}
 }
 
-// When Start returns, the node is recorded: a node that reads from then on sees it. So of
-// eight that start at once one believes that it leads, after a time-out, and before
-// that nobody does.
+// When Start returns, the node is recorded, so a node that reads later sees it. So if
+// eight nodes start at once, one of them believes that it leads after a time-out, and
+// none does before.
 func TestRecordedBeforeItLooks(t *testing.T) {
 	backends(t, func(t *testing.T, start func(name string) *cluster.Node) {
 		began := time.Now()
@@ -85,8 +85,9 @@ func TestRecordedBeforeItLooks(t *testing.T) {
 	})
 }
 
-// frozen delays heartbeats: the request is done at once or at the end, the answer
-// comes at the end, and no context hurries it, as in a process that was stopped.
+// frozen delays heartbeats, as in a process that was stopped: the store does the request
+// at the beginning or at the end of the delay, the answer comes at the end, and the end
+// of the context does not shorten the delay.
 type frozen struct {
 	cluster.Coordinator
 	mu     sync.Mutex
@@ -131,7 +132,7 @@ func TestStoppedProcessComesBackAsAnother(t *testing.T) {
 				link.mu.Lock()
 				set(link)
 				link.mu.Unlock()
-				fixture.Wait(2*timeout + timeout/2) // it is stopped at its next heartbeat, and b has dropped it
+				fixture.Wait(2*timeout + timeout/2) // a is stopped at its next heartbeat, and b has dropped a
 				for range 10 * 75 {
 					if m, ok := a.Leader(); ok && m.SessionID == before {
 						t.Fatalf("a leads as the session that was dropped")
@@ -149,7 +150,7 @@ func TestStoppedProcessComesBackAsAnother(t *testing.T) {
 	}
 }
 
-// Silence counts from when a heartbeat was sent, not from its answer.
+// Silence counts from the time when a heartbeat was sent, not from its answer.
 func TestSilenceCountsFromTheSending(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		away := &network{Coordinator: clustertest.NewMemory()}
@@ -162,7 +163,7 @@ func TestSilenceCountsFromTheSending(t *testing.T) {
 		link.mu.Unlock()
 		<-began
 		fixture.Wait(10*time.Second - time.Millisecond)
-		away.set(true, nil)                                 // the answer comes, and then nothing more
+		away.set(true, nil)                                 // this answer still comes, and no later one
 		fixture.Wait(timeout - timeout/10 - 10*time.Second) // 13.5 s after the sending
 		if leader(a) != "a" {
 			t.Errorf("within the time-out %q leads, want a", leader(a))
@@ -185,8 +186,8 @@ func backendsFor(t *testing.T, test func(t *testing.T, c cluster.Coordinator)) {
 	})
 }
 
-// With a lease, silence counts from when the last renewal was sent, less the Guard:
-// one whose answer came late does not extend a dropped session.
+// With a lease, silence counts from the time when the last confirmed renewal was sent,
+// minus the Guard. A renewal whose answer came late does not extend a dropped session.
 func TestLateRenewalEndsNoSilence(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -208,14 +209,14 @@ func TestLateRenewalEndsNoSilence(t *testing.T) {
 	})
 }
 
-// A node whose listener failed is gone for the others, also where task and metadata
-// have all of the 512 bytes.
+// The others see that a node whose listener failed has ended, even if its task and
+// metadata have all of the 512 bytes.
 func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
 		client := tab.Client("b")
-		// The node adds its name and session, and their names.
+		// The node adds two metadata entries: its name and its session.
 		room := 512 - len("task") - len("node"+"b"+"session_id") - 36
 		agent, err := lease.Start(t.Context(), lease.Config{
 			Store: lease.NewDynamoDB(client, tab.Name), Pool: "orders", Task: "task", Logger: silent,
@@ -236,7 +237,7 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 		}
 		close(fail)
 		<-b.Done()
-		fixture.Wait(10 * time.Millisecond) // a renewal at once
+		fixture.Wait(10 * time.Millisecond) // the node renews at once
 		if l, err := lease.NewDynamoDB(client, tab.Name).Get(t.Context(), "orders", agent.NodeID()); err != nil || l.Metadata["session_id"] != "" {
 			t.Errorf("the lease has %v, %v, want no session", l.Metadata, err)
 		}
@@ -247,8 +248,8 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 	})
 }
 
-// The context of a listener ends when another listener fails, and with the
-// lease: a job that is led from a listener ends too.
+// The context of a listener ends when another listener fails, and when the lease ends, so
+// that a job that runs in a listener ends as well.
 func TestListenersEndWithTheNode(t *testing.T) {
 	fail, ended := make(chan struct{}), make(chan string, 2)
 	leads := func(ctx context.Context, _ cluster.Event) error { <-ctx.Done(); ended <- "job"; return nil }
@@ -313,8 +314,8 @@ func TestFailedReadIsTriedAgain(t *testing.T) {
 	})
 }
 
-// While the backend answers with errors, a node asks no more than about twice as
-// often as when it answers.
+// While the backend answers with errors, a node sends at most about twice as many
+// requests as usual.
 func TestRetriesBackOff(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		link := &network{Coordinator: clustertest.NewMemory()}
@@ -365,7 +366,7 @@ func TestSetMetadata(t *testing.T) {
 	})
 }
 
-// Two processes with one name take it from each other; both are told.
+// Two processes with one name take it from each other; both log a warning.
 func TestTwoProcessesWithOneName(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)

@@ -6,10 +6,11 @@ import (
 	gate "github.com/nodelease/nodelease/internal/text"
 )
 
-// ServeHTTP answers 200 and UP while the node takes part, 503 and DOWN, with the
-// reason, once it has stopped: after a fatal listener, the loss of its lease, or Close.
-// An outage of the backend leaves it UP. It covers only the membership; the lease has a
-// separate check. The answer has the last eight characters of the session.
+// ServeHTTP answers 200 and UP while the node takes part. Once the node has stopped,
+// because a listener failed, its lease was lost, or Close was called, it answers 503 and
+// DOWN, with the reason. During an outage of the backend, the node stays UP. The check
+// covers only the membership; the lease has a separate check. Of the session, the answer
+// has only the last eight characters.
 func (n *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	v, _ := n.view()
 	h := struct {

@@ -17,7 +17,7 @@ import (
 
 const timeout = lease.DefaultTTL
 
-// settled is after how long all members of a whole network see the same.
+// settled is the time after which all members see the same state if there is no partition.
 const settled = timeout + 2*timeout/3
 
 var silent = slog.New(slog.DiscardHandler)
@@ -37,7 +37,7 @@ func join(t *testing.T, c cluster.Coordinator, name string, change ...func(*clus
 	return n
 }
 
-// names lists a state's node IDs, the oldest session first.
+// names lists the names of a state's members, the oldest session first.
 func names(s cluster.State) string {
 	var all []string
 	for m := range s.Members() {
@@ -56,7 +56,7 @@ type network struct {
 	cluster.Coordinator
 	mu   sync.Mutex
 	away bool
-	side func(cluster.Member) bool // whom the node's side of a partition has
+	side func(cluster.Member) bool // whether a member is on the node's side of a partition
 	seen int
 }
 
@@ -109,7 +109,7 @@ func (r *recorder) events() []cluster.Event {
 	return append([]cluster.Event(nil), r.all...)
 }
 
-// table is the table of the leases in virtual time, with members on it.
+// table is the table of the leases in virtual time, for members with leases.
 type table struct{ *fixture.Table }
 
 func newTable(t *testing.T, size int) table {
@@ -117,7 +117,7 @@ func newTable(t *testing.T, size int) table {
 	return table{fixture.NewTable(t, size)}
 }
 
-// leased starts an agent and a node that heartbeats with it.
+// leased starts an agent, and a node that heartbeats with the agent's renewals.
 func (tab table) leased(t *testing.T, name string, change ...func(*cluster.Config)) (*lease.Agent, *cluster.Node) {
 	t.Helper()
 	client := tab.Client(name)

@@ -13,14 +13,13 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// MaxKnown is the largest number of members with which a cluster publishes
-// known versions. It is bounded because each member writes an item whose size
-// grows with the cluster.
+// MaxKnown is the largest number of members with which a cluster publishes known versions.
+// There is a limit because each member writes an item whose size grows with the cluster.
 const MaxKnown = 1024
 
 // tellKnown publishes the versions that this node knows, if they have changed. In a
-// large cluster each member waits for a random time, so that all together stay below
-// the limit of one partition.
+// large cluster each member first waits for a random time, so that all members together
+// stay below the limit of one partition.
 func (n *Node) tellKnown(ctx context.Context, s State) {
 	if !n.cfg.PublishKnown || s.Len() > MaxKnown {
 		return
@@ -44,9 +43,9 @@ func (n *Node) tellKnown(ctx context.Context, s State) {
 	n.published, n.due = known, 0
 }
 
-// knownSpread is the time over which members publish the versions they know, at 500
-// write units per second: half of the limit of one partition. It is 0 if that is
-// less than half of the time between two heartbeats.
+// knownSpread returns the time over which members publish the versions they know, at 500
+// write units per second, half of the limit of one partition. It returns 0 if that time is
+// at most half of the time between two heartbeats.
 func (n *Node) knownSpread(members int) time.Duration {
 	const perMember = 7 // bytes, about
 	units := members * (members*perMember/1024 + 1)
@@ -56,11 +55,11 @@ func (n *Node) knownSpread(members int) time.Duration {
 	return 0
 }
 
-// Publish publishes the versions that this node knows, for an application with its
-// own membership protocol (gossip, SWIM), which knows its peers' beliefs better
-// than State: leave Config.PublishKnown unset then. The keys are those of
-// Member.Key. It replaces the last publication; a late call does not replace a
-// newer one.
+// Publish publishes the versions that this node knows. It is for an application with its
+// own membership protocol (gossip, SWIM), which knows better than State what its peers
+// believe. Such an application leaves Config.PublishKnown unset. The keys are those of
+// Member.Key. Publish replaces the last publication; a late call does not replace a newer
+// one.
 func (n *Node) Publish(ctx context.Context, known Versions) error {
 	if n.absent() {
 		return errAbsent
@@ -74,17 +73,17 @@ func (n *Node) Publish(ctx context.Context, known Versions) error {
 	return n.cfg.Coordinator.Publish(ctx, n.Self(), n.revision, known)
 }
 
-// WaitKnown returns nil when every live member has published that it knows this
-// node's version: none of them believes that its predecessor, which may have ended
-// uncleanly, is alive. Call it before the node reports that it is ready. It returns at
-// once, without a request, on a node ID or a name that was never held before, and
-// on a node ID that its last holder released.
+// WaitKnown returns nil when every live member has published that it knows this node's
+// version. Then no member believes that this node's predecessor, which may have ended
+// uncleanly, is alive. Call WaitKnown before the node reports that it is ready. It returns
+// at once, without a request, if the node ID or the name was never held before, or if the
+// last holder of the node ID released it.
 //
-// A member that does not publish (an older release of the program, without
-// PublishKnown) delays WaitKnown for three time-outs. Then it logs the members that
-// have not confirmed, and returns nil. It does the same in a cluster of more than 1,024
-// members, where nothing is published. The error is the context's, with the names of
-// those members, or the node's.
+// A member that does not publish (an older release of the program, without PublishKnown)
+// delays WaitKnown for three time-outs. WaitKnown then logs the members that have not
+// confirmed, and returns nil. It does the same in a cluster of more than 1,024 members,
+// where nothing is published. The error is the context's, with the names of the members
+// that have not confirmed, or the node's.
 func (n *Node) WaitKnown(ctx context.Context) error {
 	if n.absent() {
 		return errAbsent
@@ -102,8 +101,9 @@ func (n *Node) WaitKnown(ctx context.Context) error {
 			return nil // there was no predecessor, or it ended cleanly
 		}
 		now := n.clock.Monotonic()
-		// The total of all known versions grows with the square of the cluster: in a
-		// large one, waiters read as rarely as members publish, and at random times.
+		// The total of all known versions grows with the square of the cluster's size. In
+		// a large cluster, waiters read as rarely as members publish, and at random
+		// times.
 		spread := min(n.knownSpread(v.state.Len()), n.cfg.Timeout)
 		if first && spread > 0 {
 			look += rand.N(spread)
@@ -141,8 +141,8 @@ var errNotAsked = errors.New("no member has been asked yet")
 // partitions, all members know a version after two time-outs and a heartbeat.
 const giveUpAfter = 3
 
-// sighting is the latest version that a node has seen of a member, and when it was
-// last in its state.
+// sighting is the latest version of a member that a node has seen, and when the member was
+// last in the node's state.
 type sighting struct {
 	version int64
 	at      time.Duration
@@ -153,9 +153,9 @@ type highest map[string]sighting
 
 // withoutOutdated returns the members except those of which this node has seen a later
 // version. A digest that was written before its reader read the leases itself may still
-// have the previous version, and a node that has published a version must not go back
-// to an older one: WaitKnown of that member has returned. A version that is no longer
-// seen is remembered for longer than any digest is trusted.
+// have the previous version. A node that has published a version must not go back to an
+// older one, because WaitKnown of that member may have returned. A version that is no
+// longer seen is remembered for longer than any digest is trusted.
 func (n *Node) withoutOutdated(members []Member, now time.Duration) []Member {
 	if !n.cfg.PublishKnown || len(members) > MaxKnown {
 		return members
@@ -193,7 +193,7 @@ func (n *Node) unaware(ctx context.Context, v view) (names []string, err error) 
 		return nil, err
 	}
 	for _, m := range v.state.members {
-		publisher, named := known[m.Key()][m.Key()] // an application's publication may leave it out
+		publisher, named := known[m.Key()][m.Key()] // an application's publication may leave out its own version
 		earlier := named && publisher < m.Version
 		if !m.Same(v.self) && (earlier || known[m.Key()][v.self.Key()] < v.self.Version) {
 			names = append(names, m.Name)

@@ -20,8 +20,8 @@ import (
 
 func publish(c *cluster.Config) { c.PublishKnown = true }
 
-// secondLife starts another process on the node ID of "b", which has ended, and
-// takes part.
+// secondLife starts another process, which claims the node ID of "b", whose process has
+// ended, and takes part as "b".
 func (tab table) secondLife(t *testing.T, change ...func(*cluster.Config)) *cluster.Node {
 	t.Helper()
 	agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.Client("b2"), tab.Name), Pool: "orders", Logger: silent, Wait: time.Minute})
@@ -32,7 +32,7 @@ func (tab table) secondLife(t *testing.T, change ...func(*cluster.Config)) *clus
 	return join(t, dynamocoordinator.New(tab.Client("b2"), tab.Name), "b", append([]func(*cluster.Config){func(c *cluster.Config) { c.Agent = agent }, publish}, change...)...)
 }
 
-// Readiness does not wait on a node ID that was never held, or that was released.
+// WaitKnown returns at once if the node ID was never held, or was released.
 func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -57,7 +57,8 @@ func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 	})
 }
 
-// A member that does not publish blocks no other one forever, and is named.
+// A member that does not publish does not block other members forever, and is named in the
+// log.
 func TestWaitKnownGivesUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -135,8 +136,9 @@ func (o *outdated) turnBack() {
 	o.serve = true
 }
 
-// A node that knows a version, and was waited for, does not go back behind it when it
-// reads a digest that is older than its own look.
+// If WaitKnown has relied on a node's knowledge of a version, the node does not go back
+// to an earlier version when it reads a digest that is older than what it has read
+// itself.
 func TestKnownVersionsNeverGoBack(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -169,7 +171,7 @@ func TestKnownVersionsNeverGoBack(t *testing.T) {
 	})
 }
 
-// The knowledge of an earlier holder of a member's node ID says nothing about the member.
+// What an earlier holder of a member's node ID knew does not count for the member.
 func TestWaitKnownAsksThePresentHolder(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -203,11 +205,11 @@ func TestWaitKnownAsksThePresentHolder(t *testing.T) {
 	})
 }
 
-// crowd is a backend with many members more, none of which publishes.
+// crowd is a backend with many more members, none of which publishes.
 type crowd struct {
 	*clustertest.Memory
 	members int
-	asked   atomic.Int64 // for the versions that all know
+	asked   atomic.Int64 // calls of Known
 }
 
 func (c *crowd) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
@@ -224,7 +226,8 @@ func (c *crowd) Known(ctx context.Context, name string) (map[string]cluster.Vers
 	return c.Memory.Known(ctx, name)
 }
 
-// In a large cluster a waiter asks seldom, and beyond the limit not at all; it is ready after three time-outs all the same.
+// In a large cluster, WaitKnown reads the known versions seldom, and beyond the limit not
+// at all. Even so, it returns after three time-outs.
 func TestWaitKnownInALargeCluster(t *testing.T) {
 	for members, most := range map[int]int64{1000: 4, 1024: 0} {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {

@@ -1,12 +1,12 @@
 package cluster
 
-// Elector chooses a leader from a state: a pure function, so that members with
-// the same state choose the same one. Members with different states may choose
-// differently: see the package comment.
+// Elector chooses a leader from a state. It must be a pure function, so that members with
+// the same state choose the same leader. Members with different states may choose
+// different leaders: see the package comment.
 type Elector func(State) (Member, bool)
 
-// LowestSession elects the member whose session began first. A leader remains leader
-// until it leaves, and one that was silent for too long comes back as the youngest.
+// LowestSession elects the member whose session began first. A leader remains the leader
+// until it leaves. A member that was silent for too long comes back as the youngest.
 func LowestSession(s State) (Member, bool) {
 	if len(s.members) == 0 {
 		return Member{}, false
@@ -17,9 +17,9 @@ func LowestSession(s State) (Member, bool) {
 // Leader returns the leader in this node's current state; false if none is known. A node
 // that would elect itself leads only if its session has been recorded for one time-out,
 // and its last heartbeat and its last read of the others are no older than one time-out.
-// By then every other session has seen it, or has ended. So for one time-out after the
-// first start of a fleet no node leads, although the others name the lowest session at
-// once. So ask the process to which work is sent whether it leads.
+// By then every other session has seen this session, or has ended. For one time-out after
+// the first start of a fleet, no node leads, although the other nodes return the lowest
+// session at once. So the process to which work is sent should check that it leads.
 func (n *Node) Leader() (Member, bool) {
 	if n.absent() {
 		return Member{}, false
@@ -31,7 +31,7 @@ func (n *Node) Leader() (Member, bool) {
 
 func (n *Node) leaderLocked() (Member, bool) {
 	if n.seenBy != n.now.self.SessionID {
-		return Member{}, false // the state is of a session that was dropped
+		return Member{}, false // the state was returned to an earlier session
 	}
 	m, ok := n.cfg.Elect(n.now.state)
 	if !ok || m.Same(n.now.self) && !n.mayLead() {
@@ -40,9 +40,9 @@ func (n *Node) leaderLocked() (Member, bool) {
 	return m, true
 }
 
-// mayLead reports whether this node may believe that it leads. A node that was
-// recorded after this one's read began has to wait for a time-out, and by then this
-// one has read again, or no longer believes so.
+// mayLead reports whether this node may believe that it leads. Another node that was
+// recorded after this node's read began has to wait for a time-out. By then this node has
+// read again, or no longer believes that it leads.
 func (n *Node) mayLead() bool {
 	now := n.clock.Monotonic()
 	return n.err == nil && n.times.recorded && now-n.times.since > n.cfg.Timeout &&

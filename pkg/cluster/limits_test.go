@@ -12,7 +12,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// off is a member's backend whose heartbeats have the time of a clock that is off.
+// off is a member's backend in which the member's heartbeats have the time of a clock
+// that is off.
 type off struct {
 	cluster.Coordinator
 	by time.Duration
@@ -23,10 +24,10 @@ func (o off) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, e
 	return o.Coordinator.Heartbeat(ctx, b)
 }
 
-// Two members whose clocks differ by the limit, a tenth of the time-out: each sees
-// the other alive, and at most one believes that it leads, also while the leader is
-// stopped and comes back. One stamps earlier and the other later, as
-// each sees of the other if the second clock is ahead.
+// The clocks of two members differ by the limit, a tenth of the time-out. Each member
+// sees that the other is alive, and at most one believes that it leads, even while the
+// leader is stopped and comes back. The heartbeats of one are too early and those of the
+// other too late, as if the second clock were ahead.
 func TestClocksOffByTheLimit(t *testing.T) {
 	for name, by := range map[string]time.Duration{"the leader is behind": timeout / 10, "the leader is ahead": -timeout / 10} {
 		t.Run(name, func(t *testing.T) {
@@ -66,8 +67,8 @@ func TestClocksOffByTheLimit(t *testing.T) {
 	}
 }
 
-// Ten minutes of suspension, with no other heartbeat in between: the old session
-// never comes back, and the node is the youngest.
+// A node is suspended for ten minutes, without another heartbeat in between. Its old
+// session never comes back, and its new session is the youngest.
 func TestSuspendedForTenMinutes(t *testing.T) {
 	backendsFor(t, func(t *testing.T, shared cluster.Coordinator) {
 		link := &frozen{Coordinator: shared}
@@ -95,9 +96,9 @@ func TestSuspendedForTenMinutes(t *testing.T) {
 	})
 }
 
-// The same with leases, whose holders' clocks differ by nearly the limit of the
-// guards, 1.5 s: a member that is behind is not dropped while it renews, and one that
-// is ahead does not lead together with its successor when it is silent.
+// The clocks of two lease holders differ by nearly the limit of the guards, 1.5 s. A
+// member whose clock is behind is not dropped while it renews. A silent member whose
+// clock is ahead does not lead together with its successor.
 func TestLeasesWithClocksOffByTheLimit(t *testing.T) {
 	for name, by := range map[string]time.Duration{"the leader is behind": -1400 * time.Millisecond, "the leader is ahead": 1400 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestLeasesWithClocksOffByTheLimit(t *testing.T) {
 					agent := fixture.Start(t, lease.Config{Store: lease.NewDynamoDB(client, tab.Name), Pool: "orders", Task: name, Logger: silent, Clock: clock})
 					return join(t, dynamocoordinator.New(client, tab.Name), name, func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
 				}
-				fixture.Wait(2 * time.Second) // by a clock that is behind, the pool is of this moment
+				fixture.Wait(2 * time.Second) // a clock that is behind must have passed the pool's seed
 				a := start("a", leasetest.NewClock(by))
 				fixture.Wait(time.Second)
 				b := start("b", nil)

@@ -25,7 +25,7 @@ type Member struct {
 	Cluster string `json:"cluster"`
 	// Name is the application's name of the node; it survives restarts.
 	Name string `json:"name"`
-	// NodeID is the leased node ID, NoNodeID without a lease.
+	// NodeID is the leased node ID; without a lease, it is NoNodeID.
 	NodeID int `json:"node_id"`
 	// SessionID is a UUIDv7, new for each incarnation.
 	SessionID string `json:"session_id"`
@@ -39,11 +39,11 @@ type Member struct {
 }
 
 // Same reports whether m and o are the same session of the same cluster.
-// State.Equal compares members with it.
+// State.Equal compares members with Same.
 func (m Member) Same(o Member) bool { return m.Cluster == o.Cluster && m.SessionID == o.SessionID }
 
-// Key returns the key of the member's Version in Versions: the node ID or, without
-// one, the name after an "@".
+// Key returns the key of the member's Version in Versions: the node ID or, without a
+// lease, the name after an "@".
 func (m Member) Key() string {
 	if m.NodeID == NoNodeID {
 		return "@" + m.Name
@@ -52,7 +52,7 @@ func (m Member) Key() string {
 }
 
 // MemberOf returns the member that holds a lease, if the holder takes part in a
-// cluster. The caller decides whether its heartbeat is recent.
+// cluster. The caller decides whether the member's heartbeat is recent.
 func MemberOf(l lease.Lease) (Member, bool) {
 	m := Member{
 		Cluster: l.Pool, Name: l.Metadata[metaNode], NodeID: l.NodeID, SessionID: l.Metadata[metaSession], Version: l.Version,
@@ -86,8 +86,8 @@ const (
 )
 
 // Validate returns an error for a member that no node writes: a name or session that is
-// empty, too long or not printable, metadata that are too long, a node ID or version out
-// of bounds. A backend to which others can write leaves such members out.
+// empty, too long or not printable, metadata that are too long, or a node ID or version
+// out of bounds. A backend to which others can write leaves such members out.
 func (m Member) Validate() error {
 	text, most := 0, maxMetadata
 	for name, value := range m.Metadata {
@@ -121,5 +121,6 @@ func (m Member) clone() Member {
 	return m
 }
 
-// newSession returns the name of an incarnation. Sessions sort by when they began.
+// newSession returns the SessionID of a new incarnation. SessionIDs sort by the time at
+// which the sessions began.
 func newSession() string { return uuid.Must(uuid.NewV7()).String() }

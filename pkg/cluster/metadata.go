@@ -2,10 +2,10 @@ package cluster
 
 import "fmt"
 
-// SetMetadata changes the node's metadata, name by name: an empty value removes a
-// name, and other names do not change. The next heartbeat carries the change; with an
-// agent, the heartbeat is a renewal, which is sent at once. Others see the change in
-// State after their next read, without an event. On an error nothing changes.
+// SetMetadata changes the named entries of the node's metadata and keeps the others; an
+// empty value removes an entry. The next heartbeat writes the change; with an agent, the
+// heartbeat is a renewal, which is sent at once. Others see the change in State after
+// their next read, without an event. On an error nothing changes.
 func (n *Node) SetMetadata(changes map[string]string) error {
 	if n.absent() {
 		return errAbsent

@@ -42,7 +42,7 @@ type Node struct {
 	now    view
 	times  times
 	seenBy string        // the session that the state was returned to
-	ttl    time.Duration // of the lease; 0 before it was first read
+	ttl    time.Duration // the lease's TTL; 0 before the lease was first read
 	clean  bool          // whether the last holder of the node ID released it
 	turned chan struct{} // closed by the next heartbeat
 	err    error
@@ -51,17 +51,17 @@ type Node struct {
 	publishing sync.Mutex // one Publish at a time, so that revisions arrive in order
 	revision   int64      // of the last publication
 
-	// Only the heartbeat's goroutine has these.
+	// Only the heartbeat's goroutine uses these fields.
 	seen      []Member        // the result of the last heartbeat
 	expired   time.Duration   // the last time that this node expired old records
-	published Versions        // its last publication
-	due       time.Duration   // when its known versions are to be published; 0: nothing new
-	renewed   <-chan struct{} // of the agent, requested before the lease was read
-	failures  int             // heartbeats in a row
-	namesake  time.Duration   // time since which another session has had this name; 0: none
-	met       time.Duration   // when it was last noticed
-	record    Member          // its own, as of the last heartbeat
-	highest   highest         // the latest versions that it has seen
+	published Versions        // this node's last publication
+	due       time.Duration   // when the known versions are to be published; 0 if there is nothing new
+	renewed   <-chan struct{} // the agent's channel, requested before the lease was read
+	failures  int             // failed heartbeats in a row
+	namesake  time.Duration   // time since which another session has had this name; 0 if none has
+	met       time.Duration   // when the other session was last noticed
+	record    Member          // this node's own record, as of the last heartbeat
+	highest   highest         // the latest versions that this node has seen
 
 	ctx     context.Context // of heartbeats and listeners; ends with the node
 	cancel  context.CancelFunc
@@ -85,8 +85,8 @@ type view struct {
 	state State
 }
 
-// A record without a heartbeat for forgetAfter is deleted. The check is made
-// once per expireEvery.
+// A record that has had no heartbeat for forgetAfter is deleted. Old records are looked
+// for once per expireEvery.
 const (
 	forgetAfter = 24 * time.Hour
 	expireEvery = time.Hour
@@ -110,7 +110,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, errors.Join(err, n.Close())
 	}
 	if cfg.Agent != nil {
-		cfg.Agent.KeepShort() // others see by the lease whether this node lives
+		cfg.Agent.KeepShort() // the lease shows others whether this node lives
 		n.renewed = cfg.Agent.Renewed()
 		cfg.Agent.BeforeResume(func() { _ = n.rotateIfSilent() }) // a failure shows at the next turn
 		n.workers.Go(n.watchLease)
@@ -160,9 +160,10 @@ func (n *Node) loop() {
 // outage would write a line for each attempt.
 const tellEvery = time.Minute
 
-// pause waits for the next heartbeat: the agent's next renewal, or a while. After
-// failures the next attempt comes sooner, and then less and less often, so that a
-// fleet does not multiply its load while the backend answers with errors.
+// pause waits until the next heartbeat is due. With an agent, that is after the agent's
+// next renewal, otherwise after about Config.Every. The first attempts after a failure
+// come sooner, and later ones less and less often, so that a fleet does not multiply its
+// load while the backend answers with errors.
 func (n *Node) pause(ctx context.Context) error {
 	wait := n.cfg.Every - n.cfg.Every/10 + rand.N(n.cfg.Every/5+1)
 	retry := rand.N(min(n.cfg.Every, firstRetry<<min(n.failures, 20))) + 1
@@ -170,7 +171,8 @@ func (n *Node) pause(ctx context.Context) error {
 	case n.failures > 0:
 		wait = retry
 	case n.cfg.Agent != nil:
-		// Nothing is to be done between renewals, but to end a silence that is too long.
+		// Between renewals there is nothing to do, except after a silence that is too
+		// long.
 		wait = max(n.trust()-n.silence(), 0) + 1
 	}
 	t := time.NewTimer(wait)
@@ -186,8 +188,8 @@ func (n *Node) pause(ctx context.Context) error {
 	return nil
 }
 
-// firstRetry bounds the pause after the first failed heartbeat; each one after
-// that may be twice as long, up to Config.Every.
+// firstRetry bounds the pause after the first failed heartbeat. Each later pause may be
+// twice as long as the one before, up to Config.Every.
 const firstRetry = 100 * time.Millisecond
 
 // turn does one heartbeat.
@@ -197,9 +199,9 @@ func (n *Node) turn(ctx context.Context) (err error) {
 			n.failures = 0
 		}
 	}()
-	// Silence counts from the sending, which both clocks record here, because a process
-	// that is frozen from here on must not be considered alive by others that receive its
-	// request, nor consider the answer fresh.
+	// Silence counts from the moment when the heartbeat was sent. Both clocks are read
+	// here, so that, if the process is frozen from here on, others that receive the late
+	// request do not consider it alive, and it does not consider the late answer fresh.
 	sent, at := n.clock.Monotonic(), time.Now()
 	if err := n.rotateIfSilent(); err != nil {
 		n.end(err)
@@ -266,15 +268,16 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 	return n.now.state, nil
 }
 
-// lookForNamesake warns if another process has this node's name for longer than a
-// predecessor could.
+// lookForNamesake warns if another process has this node's name for longer than this
+// node's predecessor could be seen.
 func (n *Node) lookForNamesake(s State) {
 	self := n.Self()
 	before := n.record
 	n.record = self
 	others := s.members
-	// Without leases there is one record for a name, and its version shows that
-	// another session had it since the last heartbeat.
+	// Without leases there is one record for a name. If its version has grown although
+	// this session has not changed, another session has had the name since the last
+	// heartbeat.
 	if n.cfg.Agent == nil && before.Same(self) && before.Version != 0 && before.Version != self.Version {
 		others = []Member{{Name: self.Name, SessionID: "unknown"}}
 	}
@@ -292,13 +295,14 @@ func (n *Node) lookForNamesake(s State) {
 		}
 		return
 	}
-	// The other process may not have sent a heartbeat between two of ours.
+	// The other process need not send a heartbeat between any two of ours.
 	if n.clock.Monotonic()-n.met > n.cfg.Timeout {
 		n.namesake = 0
 	}
 }
 
-// expire lets the backend delete old records, occasionally, by one member.
+// expire lets the backend delete old records once per expireEvery. Only the member with
+// the lowest session does so.
 func (n *Node) expire(ctx context.Context) {
 	v, _ := n.view()
 	now := n.clock.Monotonic()
@@ -334,7 +338,8 @@ func (n *Node) Self() Member {
 	return v.self.clone()
 }
 
-// Done is closed when the node no longer takes part; Err then returns the reason.
+// Done returns a channel that is closed when the node no longer takes part; Err then
+// returns the reason.
 func (n *Node) Done() <-chan struct{} {
 	if n.absent() {
 		return ended
@@ -342,8 +347,8 @@ func (n *Node) Done() <-chan struct{} {
 	return n.done
 }
 
-// Err returns nil while the node takes part, then ErrListener, ErrLease or ErrClosed
-// with the reason.
+// Err returns nil while the node takes part, and then an error that wraps ErrListener,
+// ErrLease or ErrClosed and describes the reason.
 func (n *Node) Err() error {
 	if n.absent() {
 		return errAbsent

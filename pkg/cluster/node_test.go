@@ -62,8 +62,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// After a silence that was longer than the time-out a node has a new session; a
-// shorter one leaves it.
+// After a silence that was longer than the time-out, a node has a new session. After a
+// shorter silence, it keeps its session.
 func TestRotation(t *testing.T) {
 	for _, c := range []struct {
 		silence time.Duration
@@ -140,8 +140,8 @@ func TestNoNewsIsNotTold(t *testing.T) {
 	})
 }
 
-// A slow listener delays neither heartbeats nor the other listeners, and is then
-// given only the newest.
+// A slow listener delays neither heartbeats nor the other listeners. Afterwards it
+// receives only the newest state.
 func TestSlowListener(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		c := clustertest.NewMemory()
@@ -175,8 +175,8 @@ func TestSlowListener(t *testing.T) {
 	})
 }
 
-// A listener that fails ends the node's part: it is down and says why, and the
-// others drop it.
+// If a listener fails, its node stops taking part: the node is down and reports the
+// reason, and the others drop it.
 func TestFatalListener(t *testing.T) {
 	cause := errors.New("no disk")
 	for name, fail := range map[string]cluster.Listener{
@@ -239,7 +239,7 @@ func health(t *testing.T, n *cluster.Node, code int, texts ...string) {
 	}
 }
 
-// An outage of the backend ends no node.
+// An outage of the backend does not end a node.
 func TestOutageLeavesHealthUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		link := &network{Coordinator: clustertest.NewMemory()}
@@ -270,8 +270,8 @@ func TestCloseFromAListener(t *testing.T) {
 	})
 }
 
-// Two sides of a partition see different states, each with a leader of its own,
-// and the same one when it is over.
+// The two sides of a partition see different states, each with its own leader. When the
+// partition is over, all see the same state.
 func TestPartition(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		shared := clustertest.NewMemory()
@@ -308,7 +308,7 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// A thousand members come and go; in the end all see the same.
+// A thousand members come and go; in the end all see the same state.
 func TestChurn(t *testing.T) {
 	members := 1000
 	if testing.Short() {
@@ -347,8 +347,8 @@ func TestChurn(t *testing.T) {
 	})
 }
 
-// Those who prefer to pull: each loop has its own previous state, and skips what
-// it was too busy to see.
+// Each loop over Changes has its own previous state, and skips states that it was too
+// busy to receive.
 func TestChanges(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		c := clustertest.NewMemory()
@@ -389,7 +389,7 @@ func TestConfigChecks(t *testing.T) {
 	}
 	for name, change := range map[string]func(*cluster.Config){
 		"Cluster":     func(c *cluster.Config) { c.Cluster = "" },
-		`"c#svc"`:     func(c *cluster.Config) { c.Cluster = "c#svc" }, // discovery's partitions begin so
+		`"c#svc"`:     func(c *cluster.Config) { c.Cluster = "c#svc" }, // discovery's partitions have such names
 		"Name":        func(c *cluster.Config) { c.Name = strings.Repeat("x", 200) },
 		"Coordinator": func(c *cluster.Config) { c.Coordinator = nil },
 		"Every":       func(c *cluster.Config) { c.Every = c.Timeout + time.Minute },

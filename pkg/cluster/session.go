@@ -19,7 +19,7 @@ type times struct {
 	heard    time.Duration // when the last answered heartbeat was sent, or when the session began
 	looked   time.Duration // when the read behind the state began
 	recorded bool          // whether the backend has the session
-	since    time.Duration // when that was first known
+	since    time.Duration // when it was first known that the backend has the session
 }
 
 // trust returns how long after its last heartbeat a session may assume that everyone
@@ -53,8 +53,8 @@ func (n *Node) renewalSent() time.Duration {
 	return n.clock.Monotonic() - n.cfg.Agent.Unrenewed()
 }
 
-// rotateIfSilent begins a new session if others may have dropped this one by now.
-// The agent also calls it, before it sends the renewal that would end a silence: a
+// rotateIfSilent begins a new session if others may have dropped the current one by now.
+// The agent also calls it, before it sends the renewal that would end a silence, because a
 // process that was frozen must not come back with the same session.
 func (n *Node) rotateIfSilent() error {
 	n.mu.Lock()
@@ -73,7 +73,8 @@ func (n *Node) rotate() error {
 }
 
 func (n *Node) rotateLocked() error {
-	// The new session has not been silent, is not recorded and has seen nothing.
+	// The new session has not been silent, is not recorded yet and has not read the
+	// others.
 	n.times = times{heard: n.clock.Monotonic()}
 	n.now.self.SessionID = newSession()
 	if n.cfg.Agent == nil {
@@ -83,16 +84,17 @@ func (n *Node) rotateLocked() error {
 	switch {
 	case err != nil && n.cfg.Agent.Err() != nil:
 		return fmt.Errorf("%w: %w", ErrLease, err)
-	case err != nil: // the lease is held, and has no room
+	case err != nil: // the lease is held, but its metadata has no room
 		return fmt.Errorf("cluster: the name %q and the session, %d bytes of metadata, do not fit with the agent's: %w", n.cfg.Name, len(metaNode)+len(n.cfg.Name)+len(metaSession)+len(n.now.self.SessionID), err)
 	}
 	return nil
 }
 
-// renewal takes over the lease's data, if it is held and carries this session: a node is
-// recorded before it reads the others.
+// renewal takes over the data of the lease. It returns an error unless the lease is held
+// and has this session in its metadata, since a node must be recorded before it reads the
+// others.
 func (n *Node) renewal() error {
-	n.renewed = n.cfg.Agent.Renewed() // before the read, so that none is missed
+	n.renewed = n.cfg.Agent.Renewed() // before the read, so that no renewal is missed
 	l, err := n.cfg.Agent.Lease()
 	if err != nil {
 		return err
@@ -108,9 +110,9 @@ func (n *Node) renewal() error {
 	other := n.now.self.NodeID != NoNodeID && (n.now.self.NodeID != l.NodeID || n.now.self.Version != l.Version)
 	n.now.self.NodeID, n.now.self.Version = l.NodeID, l.Version
 	n.now.self.Metadata = said(l.Metadata)
-	// If the time between two renewals is longer than the time-out, there was a
-	// silence between them, whenever this process was frozen. Another node ID is
-	// another incarnation.
+	// If the time between two renewals is longer than the time-out, the node was silent
+	// between them, whenever this process was frozen. A change of the node ID also begins
+	// a new incarnation.
 	sent := n.renewalSent()
 	if silent := n.times.recorded && sent-n.times.heard > n.trust(); silent || other {
 		if err := n.rotateLocked(); err != nil {

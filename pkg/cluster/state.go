@@ -8,18 +8,18 @@ import (
 )
 
 // State holds the members that were alive as of one heartbeat of the observer. It never
-// changes, and the same members result in the same state, in the same order: by session,
-// the oldest first. The zero State is empty.
+// changes. Its members are sorted by session, the oldest first, so the same members always
+// make the same state. The zero State is empty.
 type State struct {
 	members []Member
-	heard   time.Time // the Heartbeat of members that have none
+	heard   time.Time // the Heartbeat of members whose own is zero
 }
 
-// newState orders members. The observer is alive, whatever the backend's data: the
-// lease may still have the previous session. The backend's data about the
-// observer's session is used. Members that are already in order, with the observer
-// among them, are not copied, and their sessions not compared: that would take
-// longer than everything else in a cluster of tens of thousands.
+// newState returns the state of a snapshot, and sets self to the backend's data about the
+// observer's session, if there is any. The observer is always in the state, even if the
+// backend still has its previous session. Members that are already in order, with the
+// observer among them, are not copied and their sessions are not compared: in a cluster of
+// tens of thousands, that would take longer than everything else.
 func newState(self *Member, snap Snapshot) State {
 	if i, found := slices.BinarySearchFunc(snap.Members, self.SessionID, sessionOf); snap.Ordered && found && snap.Members[i].Same(*self) {
 		*self = snap.Members[i]
@@ -44,12 +44,12 @@ func bySession(a, b Member) int { return strings.Compare(a.SessionID, b.SessionI
 
 func sessionOf(m Member, id string) int { return strings.Compare(m.SessionID, id) }
 
-// sameNode reports whether both have the same Member.Key, without building it.
+// sameNode reports whether both have the same Member.Key, without building the keys.
 func sameNode(a, b Member) bool {
 	return a.NodeID == b.NodeID && (a.NodeID != NoNodeID || a.Name == b.Name)
 }
 
-// countOf returns the number of sessions of the same node.
+// countOf returns the number of members that are sessions of m's node.
 func countOf(m Member, members []Member) (n int) {
 	for i := range members {
 		if members[i].NodeID == m.NodeID && sameNode(members[i], m) {
@@ -59,12 +59,13 @@ func countOf(m Member, members []Member) (n int) {
 	return n
 }
 
-// sameSlice reports whether both are one slice, so that nothing has changed.
+// sameSlice reports whether both are the same slice, which means that nothing has changed.
 func sameSlice(a, b []Member) bool {
 	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }
 
-// filled returns a copy of a member for a caller, which may change it.
+// filled returns a copy of a member, with its Heartbeat filled in, that a caller may
+// change.
 func (s State) filled(m Member) Member {
 	if m = m.clone(); m.Heartbeat.IsZero() {
 		m.Heartbeat = s.heard

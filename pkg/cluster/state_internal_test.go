@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// fleetOf makes members with leases, ordered by session or not.
+// fleetOf returns members with leases, ordered by session or not.
 func fleetOf(n int, ordered bool) []Member {
 	members := make([]Member, n)
 	for i := range members {
@@ -22,7 +22,8 @@ func fleetOf(n int, ordered bool) []Member {
 	return members
 }
 
-// Members that are in order already are not copied; others are sorted, and the same state.
+// Members that are already in order are not copied. Other members are sorted, and make the
+// same state.
 func TestStateOfASnapshot(t *testing.T) {
 	ordered := Snapshot{Members: fleetOf(1000, true), Ordered: true}
 	self := ordered.Members[500]
@@ -36,7 +37,7 @@ func TestStateOfASnapshot(t *testing.T) {
 	}
 }
 
-// The elector of a heartbeat is asked for its choice among the members in order.
+// Beat.Leader calls the elector of a heartbeat with the members in order.
 func TestLeaderOfASnapshot(t *testing.T) {
 	last := func(s State) (m Member, ok bool) {
 		for m = range s.Members() {
@@ -58,7 +59,7 @@ func TestLeaderOfASnapshot(t *testing.T) {
 	}
 }
 
-// How long a node takes to make its state of a snapshot.
+// Measures how long a node takes to build its state from a snapshot.
 func BenchmarkState(b *testing.B) {
 	for _, n := range []int{1024, 8192, protocol.MaxPoolSize} {
 		for _, ordered := range []bool{true, false} {

@@ -43,14 +43,14 @@ func TestHeartbeatIsTheRenewal(t *testing.T) {
 		fixture.Wait(time.Minute)
 		renewed := int(renewals(t, tab, nodes[2]) - began)
 		writes, reads, queries := tab.Count("c UpdateItem"), tab.Count("c GetItem"), tab.Count("c Query")
-		// And the leader's own item, every second time-out.
+		// Every second time-out, c also reads the leader's own item.
 		if renewed < 10 || writes != renewed || reads < renewed || reads > renewed+3 || queries != 0 {
 			t.Errorf("in a minute %d renewals, %d writes, %d reads of one item, %d queries", renewed, writes, reads, queries)
 		}
 	})
 }
 
-// renewals is how many renewals a node's lease had.
+// renewals returns how many renewals a node's lease has had.
 func renewals(t *testing.T, tab table, n *cluster.Node) int64 {
 	t.Helper()
 	l, err := lease.NewDynamoDB(tab.Client(""), tab.Name).Get(t.Context(), "orders", n.Self().NodeID)
@@ -79,7 +79,7 @@ func TestFatalListenerMarksTheLease(t *testing.T) {
 		}
 		_, c := tab.leased(t, "c")
 		<-b.Done()
-		fixture.Wait(settled) // the mark, the digest's next writing and the next look
+		fixture.Wait(settled) // for the mark, the next write of the digest and the next heartbeat
 		if names(a.State()) != "a c" || names(c.State()) != "a c" {
 			t.Errorf("a sees %q, c %q, want a c", names(a.State()), names(c.State()))
 		}
@@ -99,8 +99,8 @@ func TestFatalListenerMarksTheLease(t *testing.T) {
 	})
 }
 
-// An outage for longer than the time-out: the renewal that resumes the lease says
-// the new session, and the holder stays.
+// After an outage that was longer than the time-out, the renewal that resumes the lease
+// has the new session in its metadata, and the lease's holder stays the same.
 func TestRotationWithALease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -135,7 +135,8 @@ func mustLease(t *testing.T, a *lease.Agent) lease.Lease {
 	return l
 }
 
-// A member that releases its lease is dropped at the next look; one that loses it is down.
+// A member that releases its lease is dropped at the others' next heartbeat. A member that
+// loses its lease is down.
 func TestEndOfTheLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -163,8 +164,8 @@ func TestEndOfTheLease(t *testing.T) {
 	})
 }
 
-// The digest's writer dies: the others read the table themselves, drop it, and
-// the next one continues the digest.
+// When the digest's writer dies, the others read the table themselves and drop the writer,
+// and the next oldest member continues the digest.
 func TestStaleDigest(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -203,7 +204,7 @@ func TestStaleDigest(t *testing.T) {
 	})
 }
 
-// Members with leases and without, in one cluster.
+// Members with leases and members without can be in one cluster.
 func TestNodesWithoutLeases(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -218,8 +219,8 @@ func TestNodesWithoutLeases(t *testing.T) {
 	})
 }
 
-// A node waits until every live member knows its version: also one that saw its
-// predecessor on the same node ID.
+// A node waits until every live member knows its version, including a member that saw the
+// node's predecessor on the same node ID.
 func TestWaitKnown(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -259,7 +260,7 @@ func TestWaitKnown(t *testing.T) {
 	})
 }
 
-// A lost node ID is replaced by another: another incarnation.
+// If a lost node ID is replaced by another one, the node is a new incarnation.
 func TestAnotherNodeID(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)

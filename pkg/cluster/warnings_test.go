@@ -35,8 +35,8 @@ func (l *lines) count(text string) int {
 
 func (l *lines) to(c *cluster.Config) { c.Logger = slog.New(slog.NewTextHandler(l, nil)) }
 
-// Two live processes of one name and without leases take the record from each other:
-// both are warned, and a single one that was restarted is not.
+// Two live processes with one name and without leases take the record from each other.
+// Both log a warning. A single process that was restarted does not.
 func TestNamesakesWithoutLeases(t *testing.T) {
 	for _, namesakes := range []bool{true, false} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -63,7 +63,8 @@ func TestNamesakesWithoutLeases(t *testing.T) {
 	}
 }
 
-// An outage is a line when it begins, one for each minute, and one when it is over.
+// An outage is logged with one line when it begins, one line a minute, and one line when
+// it is over.
 func TestAnOutageIsFewLines(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		var log lines
@@ -79,9 +80,10 @@ func TestAnOutageIsFewLines(t *testing.T) {
 	})
 }
 
-// An impossible configuration of a node with a lease is an error of Start that names it:
-// a member of another cluster than its pool's, where no one would see it, or one whose
-// name does not fit with the agent's metadata. Neither says that the lease is lost.
+// If the configuration of a node with a lease is impossible, Start returns an error that
+// names the problem: the cluster is not that of the pool, so that no one would see the
+// member, or its name does not fit beside the agent's metadata. Neither error says that
+// the lease is lost.
 func TestStartBesideALease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 4)

@@ -12,11 +12,12 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Provider provides this process with a node ID. [*Agent] leases it; leasefixed.Node has
-// it without a lease. Code that is given a Provider works with both.
+// Provider provides this process with a node ID. [*Agent] leases a node ID;
+// leasefixed.Node has a fixed one, without a lease. Code that takes a Provider works with
+// both.
 type Provider interface {
 	snowflake.Node
-	http.Handler // reports whether the process should keep running, for checks that replace it
+	http.Handler // reports whether the process should keep running, for health checks
 
 	// NodeID returns the node ID, from 0.
 	NodeID() int
@@ -25,7 +26,8 @@ type Provider interface {
 	Lease() (Lease, error)
 	// Ready reports whether IDs can be made now; see [Agent.Ready].
 	Ready() http.Handler
-	// Done is closed when the process no longer has the node ID; Err then returns why.
+	// Done returns a channel that is closed when the process no longer has the node ID;
+	// Err then returns the reason.
 	Done() <-chan struct{}
 	Err() error
 	// Close ends ID making, and releases a leased node ID.
@@ -34,23 +36,23 @@ type Provider interface {
 
 var _ Provider = (*Agent)(nil)
 
-// Agent leases one node ID for this process and keeps it. All of its methods are
-// safe for concurrent use. It is a [snowflake.Node].
+// Agent leases one node ID for this process and keeps it. [Start] returns an Agent. It
+// implements [snowflake.Node], and all of its methods are safe for concurrent use.
 //
-// Start returns one. A nil or zero Agent behaves like one that has ended: Done is closed,
-// errors are an ErrClosed, and node IDs are -1.
+// A nil or zero Agent behaves like an agent that has ended: Done is closed, methods that
+// return an error return ErrClosed, and node IDs are -1.
 type Agent struct {
 	cfg Config
-	// givenTask is the user's Task. A detected name does not count against the
-	// user's 512 bytes.
+	// givenTask is Config.Task as the user set it, so that a detected name does not count
+	// against the user's 512 bytes.
 	givenTask string
 	clock     Clock
 	timeline  *snowflake.Timeline
 	layout    poolLayout
 	events    outlets
 	pool      protocol.PoolItem // as last read; see pool.go
-	hinted    bool              // pool is a hint card
-	stale     bool              // a node ID was marked for a widening that pool lacks
+	hinted    bool              // pool was read from a hint card
+	stale     bool              // a node ID is marked for a widening newer than pool
 	denied    bool              // this role may not write the pool's item
 	checked   bool              // the store is known to be able to keep leases
 	napping   *naps             // the additional state of an on-demand agent; else nil
@@ -62,11 +64,11 @@ type Agent struct {
 	mu        sync.Mutex
 	term      *tenure.Term // nil before the first claim
 	begun     bool         // not_before has passed
-	suspended bool         // announced
+	suspended bool         // the suspension was announced
 	sentHeld  bool         // the last renewal was sent before the deadline
 	stepped   bool         // renewals may be in step with a fleet: see inStep
 	outage    tenure.Outage
-	ceiling   snowflake.Ceiling // of the timeline
+	ceiling   snowflake.Ceiling // the timeline's ceiling
 	over      error             // the reason why this term ended; nil while it may be renewed
 	closing   bool
 	metadata  description
@@ -78,21 +80,21 @@ type Agent struct {
 	nudged  chan struct{}      // filled by RenewNow; holds one
 	stop    context.CancelFunc // ends the loop
 	stopped chan struct{}      // the loop has ended
-	close   func() error       // once
+	close   func() error       // shuts down at the first call
 	hangUp  func()             // closes idle connections of a store that Start opened
 }
 
 // errNoAgent is returned by a nil or zero Agent.
 var errNoAgent = fmt.Errorf("%w: this Agent is nil or zero: lease.Start returns one", ErrClosed)
 
-// ended is what Done returns where there is no agent.
+// ended is the closed channel that Done returns for a nil or zero agent.
 var ended = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// absent reports whether a is nil or zero, and not from Start or an on-demand agent.
+// absent reports whether a is nil or zero, so that neither Start nor OnDemand made it.
 func (a *Agent) absent() bool { return a == nil || a.done == nil }
 
 // NodeID returns the node ID, from 0. It is constant while the agent lives, unless
@@ -146,8 +148,8 @@ func (a *Agent) Lease() (Lease, error) {
 	return Lease(a.term.Lease.Clone()), nil
 }
 
-// copied returns the loss after the machine was restored from a snapshot, nil if it
-// was not; see [snowflake.Timeline.Copied].
+// copied returns the reason of a loss on a machine that was restored from a snapshot; see
+// [snowflake.Timeline.Copied].
 func (a *Agent) copied() error {
 	return fmt.Errorf("%w: this machine was restored from a snapshot, and node %d of pool %q may be a copy's as well", ErrLost, a.term.Lease.NodeID, a.cfg.Pool)
 }
@@ -164,10 +166,9 @@ func (a *Agent) Left() time.Duration {
 	return a.term.Deadline - a.clock.Monotonic()
 }
 
-// IDsLeft returns how long generators on this agent can make IDs unless another renewal
-// is confirmed: how long they would outlast an outage of the table that began now. It is
-// not positive once they have stopped. It is at least Left, and hours for a lease that
-// has grown.
+// IDsLeft returns how long generators on this agent can make IDs if no other renewal is
+// confirmed, as in an outage of the table that begins now. It is not positive once they
+// have stopped. It is at least Left; for a lease that has grown, it is hours.
 func (a *Agent) IDsLeft() time.Duration {
 	if a.absent() {
 		return 0
@@ -177,8 +178,8 @@ func (a *Agent) IDsLeft() time.Duration {
 	return a.term.IDDeadline - a.clock.Monotonic()
 }
 
-// early returns how long the node ID still belongs to its last holder by this
-// machine's clock; not positive once it does not.
+// early returns how long, by this machine's clock, the node ID is still reserved for its
+// last holder. It is not positive once the reservation has passed.
 func (a *Agent) early() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -186,9 +187,9 @@ func (a *Agent) early() time.Duration {
 }
 
 // earlyBy is early for a caller that holds mu. The reservation may end later than the
-// last holder's lease. After a release by force, only this wait keeps the next holder
-// from relying on the node ID while the last one still does. Once that time has
-// passed, it stays passed, even if the wall clock steps.
+// last holder's lease. After a forced release, only waiting for its end keeps the next
+// holder from relying on the node ID while the last holder still does. Once earlyBy has
+// seen the end, it returns 0 even if the wall clock steps back.
 func (a *Agent) earlyBy() time.Duration {
 	if !a.begun {
 		left := a.term.Lease.NotBefore.Sub(a.clock.Wall())
@@ -207,8 +208,8 @@ func (a *Agent) Timeline() *snowflake.Timeline {
 	return a.timeline
 }
 
-// Done is closed when the agent has ended: lost, or closed. It stays open
-// through a suspension.
+// Done returns a channel that is closed when the agent ends, because its node ID is lost
+// or Close was called. It stays open through a suspension.
 func (a *Agent) Done() <-chan struct{} {
 	if a.absent() {
 		return ended
@@ -216,8 +217,8 @@ func (a *Agent) Done() <-chan struct{} {
 	return a.done
 }
 
-// Err returns nil until Done is closed, and then ErrLost or ErrClosed with the
-// reason.
+// Err returns nil until Done is closed, and then an error that wraps ErrLost or ErrClosed
+// and describes the reason.
 func (a *Agent) Err() error {
 	if a.absent() {
 		return errNoAgent

@@ -21,8 +21,8 @@ func (c *stopped) Monotonic() time.Duration { return c.at }
 func (c *stopped) Wall() time.Time          { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(c.at) }
 func (c *stopped) Sleep(time.Duration)      {}
 
-// A late notice of a term that is over ends no other one: the next node ID
-// would be held in the table, and by nobody here.
+// Late news of a term that is over does not end another term. Otherwise the table would
+// say that this agent holds the next node ID, while the agent does not use it.
 func TestLateNewsOfATermThatIsOver(t *testing.T) {
 	var clock stopped
 	var heard []EventKind
@@ -44,8 +44,8 @@ func TestLateNewsOfATermThatIsOver(t *testing.T) {
 	}
 }
 
-// A check's answer may have what the new holder of a lost node ID says of itself: it is one
-// line of printable characters.
+// A health check's answer may contain text from the new holder of a lost node ID. It is
+// still one line of printable characters.
 func TestHealthIsPlain(t *testing.T) {
 	for name, value := range texttest.Hostile {
 		w := httptest.NewRecorder()

@@ -17,13 +17,13 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// The leases that people know by name: a holder keeps its node ID over many
-// renewals, one conditional write each, and its span never ends before it does.
+// With leases of common lengths, a holder keeps its node ID over many renewals of one
+// conditional write each, and its span never ends before its lease.
 func TestNamedLeases(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cfg  lease.Config
-		d    time.Duration // from a renewal's sending to the deadline
+		d    time.Duration // from the sending of a renewal to its deadline
 	}{
 		{"10 s, 3 s, 2 s", lease.Config{TTL: 10 * time.Second, RenewEvery: 3 * time.Second, Guard: 2 * time.Second}, 8 * time.Second},
 		{"the default, 15 s", lease.Config{}, 13 * time.Second},
@@ -70,7 +70,8 @@ func TestNamedLeases(t *testing.T) {
 	}
 }
 
-// With a larger reserve, IDs go on through an outage; exclusivity does not.
+// With a larger Reserve, a holder goes on making IDs in an outage, but its lease is
+// suspended.
 func TestLargerReserve(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -111,10 +112,10 @@ func TestTwoGenerators(t *testing.T) {
 	})
 }
 
-// A node ID is freed by force while its holder, cut off and with a clock that is
-// behind, still relies on it; an agent with a clock ahead claims it for its own
-// lost one. It does not rely on it before what the holder reserved has passed, by
-// its own clock: at no time do both.
+// A node ID is freed by force while its holder, which is cut off and whose clock is
+// behind, still relies on it. Another agent, whose clock is ahead, claims the node ID to
+// replace a lost one, but does not rely on it before the holder's reservation has passed
+// by its own clock. So at no time do both agents rely on the node ID.
 func TestForcedNumberIsNotHeldTwice(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -156,7 +157,7 @@ func TestForcedNumberIsNotHeldTwice(t *testing.T) {
 	})
 }
 
-// A lease is a small thing to hold: many fit into one process.
+// A lease needs little, so that many fit into one process.
 const (
 	mostGoroutines = 2
 	mostBytes      = 64 << 10
@@ -190,9 +191,9 @@ func BenchmarkLease(b *testing.B) {
 	}
 }
 
-// BenchmarkAgents weighs 10,000 agents in one process, on a store in memory and on
-// one client of the AWS SDK, whose connections and whose server are in the figures
-// too.
+// BenchmarkAgents measures the memory of 10,000 agents in one process, on a store in
+// memory and with one client of the AWS SDK. The figures include the client's connections
+// and its server.
 //
 //	go test -run '^$' -bench Agents -benchtime 1x ./pkg/lease
 func BenchmarkAgents(b *testing.B) {
@@ -215,7 +216,7 @@ func BenchmarkAgents(b *testing.B) {
 	})
 }
 
-// weigh starts so many agents, each with a generator that has made an ID, and says
+// weigh starts so many agents, each with a generator that has made an ID, and returns
 // how many goroutines and bytes of heap and stack each has added.
 func weigh(tb testing.TB, s lease.Store, agents int) (goroutines, bytes float64) {
 	tb.Helper()

@@ -13,14 +13,14 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// The choice of a node ID is hardest for a fleet that starts at once: a herd of N
-// tasks on M node IDs. The first guess is blind, a hash of the session inside the open
-// groups; where the pool was mostly taken when it was last counted, there is none. A task
-// that finds its guess taken reads a group with one Query and takes a
-// random free node ID. Simulated with 1,024 tasks on 1,024 node IDs that costs
-// 1.5 writes and 0.5 queries per task. The first free node ID, which other
-// implementations take, costs 11 to 500 writes. search chooses the groups and bounds
-// their number: nothing reads the whole of a large pool.
+// The choice of a node ID is hardest for a fleet that starts at once: a herd of N tasks
+// on M node IDs. The first guess is blind: a hash of the session picks a node ID in the
+// open groups. A task makes no guess if the pool was mostly taken when it was last
+// counted. A task that finds its guess taken reads a group with one Query and takes a
+// random free node ID. In a simulation of 1,024 tasks on 1,024 node IDs, that costs 1.5
+// writes and 0.5 queries per task. Taking the first free node ID, as other
+// implementations do, costs 11 to 500 writes. [tenure.Search] chooses the groups and
+// bounds their number: nothing reads the whole of a large pool.
 //
 // Pages are read eventually consistent, at half the price. A page only suggests node IDs
 // to try: the condition of the claim decides. Only the answer "there is no free node ID"
@@ -42,8 +42,9 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 	}
 	guess := !tenure.MostlyTaken(a.pool, a.clock.Wall(), a.cfg.timings().MaxSkew())
 	if u := a.pending(); u != nil { // settled before another node ID is tried
-		// A release that was sent may still arrive. It frees whatever its session holds,
-		// with the milliseconds stamped by then: the session never claims again (S1).
+		// A release that was sent may still arrive, and would free whatever its session
+		// holds by then, including stamped milliseconds. So the session never claims
+		// again (S1).
 		if u.givenUp {
 			if err := a.abandon(ctx, u.node, u.session); err != nil {
 				return nil, err
@@ -58,7 +59,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 	w := tenure.Wait{Off: wait <= 0}
 	var o tenure.Outlook
 	for t == nil && err == nil {
-		a.uncap(ctx, a.clock.Wall()) // a widener that died meanwhile keeps no node ID from those who wait
+		a.uncap(ctx, a.clock.Wall()) // a dead widener must not keep node IDs from claimants that wait
 		left := wait - (a.clock.Monotonic() - since)
 		if w.On && left <= 0 {
 			w.On, s.Strong, s.Waiting, s.Paced = false, true, false, 0
@@ -81,7 +82,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 			}
 		}
 		var seen tenure.Outlook
-		c := a.claimOf(0, "") // the terms on which any node ID would be claimed
+		c := a.claimOf(0, "") // a claim with the terms that apply to any node ID
 		if seen, err = a.look(ctx, c, &s, &w); err != nil {
 			break
 		}
@@ -91,7 +92,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 				continue
 			}
 		}
-		if seen.Free < 0 && a.hinted { // no claimant waits or gives up by a card: the pool may have grown since
+		if seen.Free < 0 && a.hinted { // before it waits or gives up: the pool may have grown since the hint card
 			before := a.pool.Revision
 			if err = a.verify(ctx); err != nil || a.pool.Revision != before {
 				continue
@@ -110,7 +111,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 			w.On, s.Waiting = true, true
 		case s.Strong && s.Paced == 0:
 			err = a.cfg.none(o, a.pool, a.clock.Wall())
-		default: // the last search is of all groups, and no page of it is old
+		default: // the last search covers as many groups as the first, with strong reads
 			w.On, s.Strong, s.Waiting, s.Paced = false, true, false, 0
 		}
 	}
@@ -123,10 +124,9 @@ func (a *Agent) nap(ctx context.Context, w *tenure.Wait, o tenure.Outlook, left 
 	now := a.clock.Wall()
 	none := a.cfg.none(o, a.pool, now)
 	a.emit(Event{Kind: EventWaiting, Lease: a.about(wholePool), Err: none})
-	// A holder may release at any moment.
-	nap := w.Pause(now)
-	// A time that has passed is none to wait for: what keeps the node ID is something
-	// else, such as an open widening.
+	nap := w.Pause(now) // short, since a holder may release at any moment
+	// If the time has passed, something else, such as an open widening, keeps the node ID
+	// from being claimed, so there is no time to wait for.
 	if soon := o.Next.Sub(now); w.Off && soon > 0 {
 		nap = min(nap, soon+protocol.Backoff(0))
 	}
@@ -136,11 +136,11 @@ func (a *Agent) nap(ctx context.Context, w *tenure.Wait, o tenure.Outlook, left 
 	return nil
 }
 
-// newSession names one life of a lease.
+// newSession returns a new session, which names one life of a lease.
 func newSession() string { return uuid.Must(uuid.NewV7()).String() }
 
-// look reads groups until one has node IDs that c could claim, and picks one of them
-// at random. It stops after as many pages as s allows.
+// look reads groups until it finds a group with node IDs that c could claim, and picks one
+// of these at random. It stops after as many pages as s allows.
 func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w *tenure.Wait) (tenure.Outlook, error) {
 	o := tenure.Outlook{Free: -1}
 	s.Begin()
@@ -163,9 +163,10 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 				s.FoundFull(n, one.Next)
 			}
 		}
-		// The newest group is emptier than the rest, so its state is that of all. A part of it
-		// with a free node ID may be crowded by chance: groups that are opened early make
-		// starts cheaper, but the IDs of a narrow pool wider.
+		// The newest group is the emptiest, so if it is crowded, all groups are. A part
+		// of it that still has a free node ID may be crowded only by chance. Opening
+		// groups then makes starts cheaper, but in a narrow pool it also makes the node
+		// IDs wider.
 		chance := part != protocol.Whole && len(free) > 0 && a.pool.Narrow()
 		if _, last := a.pool.GroupsOpen(); n == last && !chance && one.Crowded(a.pool.Narrow() || part != protocol.Whole) && last+1 < a.pool.Groups() {
 			if err := a.openGroups(ctx, s, part == protocol.Whole && one.Held == one.Usable); err != nil {
@@ -197,12 +198,12 @@ func (a *Agent) page(ctx context.Context, n, part int, strong bool) (protocol.Gr
 	return protocol.EventualGroup(ctx, a.cfg.Store, a.cfg.Pool, n)
 }
 
-// none returns the reason why a claimant whose clock says at found no node ID of p.
+// none returns the reason why a claimant whose clock reads at found no node ID of p.
 //
-// The reservations of others prove nothing about this machine's clock: their leases may
-// be longer, and a freed node ID stays reserved as far ahead as its holder or an
-// operator's raise did. Only the store's own clock does, read when it answered, before
-// at; a store without a clock is treated as one far behind.
+// Reservations of others do not prove that this machine's clock is behind: their leases
+// may be longer, and a freed node ID stays reserved for as long as its holder or an
+// operator's raise reserved it. Only the store's clock, which was read before at, proves
+// it. A store that sends no time proves nothing.
 func (c Config) none(o tenure.Outlook, p protocol.PoolItem, at time.Time) error {
 	if p.ServerTime.Sub(at) > c.timings().MaxSkew() {
 		return fmt.Errorf("%w: this machine's clock says %s, and the store's said %s before: repair the clock, or wait until then",
@@ -211,9 +212,10 @@ func (c Config) none(o tenure.Outlook, p protocol.PoolItem, at time.Time) error 
 	return &ExhaustedError{Pool: p.Pool, Size: o.Usable, unseen: o.Open - o.Groups, NextFree: o.Next}
 }
 
-// claim tries one node ID until its holder is certain: it returns nil and no error if
-// someone else holds it, which it records in s. An unanswered attempt may have landed, or
-// may land later, so the same session tries again instead of leaking the node ID.
+// claim tries to claim one node ID until it is certain who holds it. If someone else
+// does, claim records that in s and returns nil and no error. An unanswered attempt may
+// have landed, or may land later, so the same session tries again instead of leaking the
+// node ID.
 func (a *Agent) claim(ctx context.Context, node int, session string, s *tenure.Search) (*tenure.Term, error) {
 	a.uncap(ctx, a.clock.Wall())
 	first := a.clock.Monotonic()
@@ -248,8 +250,8 @@ func (a *Agent) claim(ctx context.Context, node int, session string, s *tenure.S
 }
 
 // tryClaim makes one attempt for a session whose first attempt was sent at first. It
-// returns the new term, or nil and no error when the node ID is someone else's or
-// corrupt.
+// returns the new term, or nil and no error if the node ID is someone else's or its item
+// is corrupt.
 func (a *Agent) tryClaim(ctx context.Context, node int, session string, first time.Duration, s *tenure.Search) (*tenure.Term, error) {
 	a.mu.Lock()
 	a.attemptNow()
@@ -311,9 +313,9 @@ func asking[T any](a *Agent, send func() (T, error)) (T, error) {
 }
 
 // abandon releases a node ID whose claim may have landed without an answer. It is a
-// courtesy, tried once: the claim would expire by itself. Only for an on-demand agent
-// does it return an error if there was no answer: such an agent sends nothing after
-// ctx has ended, and tries no other node ID before this one is settled.
+// courtesy, tried once, since the claim would expire by itself. If there is no answer, it
+// returns an error only for an on-demand agent, which sends nothing after ctx has ended,
+// and settles this node ID before it tries another.
 func (a *Agent) abandon(ctx context.Context, node int, session string) error {
 	if a.napping == nil {
 		ctx = context.WithoutCancel(ctx)

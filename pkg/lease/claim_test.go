@@ -39,8 +39,8 @@ func TestPoolExhausted(t *testing.T) {
 	})
 }
 
-// Five tasks on three node IDs: two wait, and each gets one when one is released
-// or its holder's lease runs out.
+// Five tasks start on three node IDs. Two of them wait, and each gets a node ID when one
+// is released or when its holder's lease expires.
 func TestWaitForANumber(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(3)
@@ -71,7 +71,7 @@ func TestWaitForANumber(t *testing.T) {
 		if len(got) != 1 {
 			t.Fatal("nobody took the released node ID")
 		}
-		// The third dies silently: it is paused forever.
+		// The third holder dies silently: none of its renewals arrives any more.
 		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			if r, ok := w.(protocol.Renew); ok && r.NodeID == first[2].NodeID() {
 				return fixture.Hang(ctx)
@@ -131,9 +131,10 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
-// How far ahead node IDs rest says nothing about the clock of a claimant: a longer
-// Reserve explains it, of a holder that lives or of one that was freed, and so does a
-// raise. The claimant waits as it was told to, whether the store tells its time or not.
+// If node IDs are reserved far ahead, a claimant does not conclude that its clock is
+// behind. A longer Reserve of a holder, even of one whose lease was freed, explains that,
+// and so does a raise. The claimant waits for Config.Wait, whether the store sends its
+// time or not.
 func TestReservedAheadIsNotAClockBehind(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
@@ -164,7 +165,7 @@ func TestReservedAheadIsNotAClockBehind(t *testing.T) {
 	})
 }
 
-// The clock of a waiting claimant steps back.
+// If the clock of a waiting claimant steps back, the claimant reports ErrClockBehind.
 func TestClockStepsBackWhileWaiting(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
@@ -179,7 +180,7 @@ func TestClockStepsBackWhileWaiting(t *testing.T) {
 	})
 }
 
-// A pool without node IDs to lease is an error, and no panic.
+// A pool without node IDs to lease causes an error, not a panic.
 func TestPoolWithoutNodeIDs(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		_, err := lease.Start(t.Context(), fixture.Config(emptied{leasetest.NewMemory("orders", 1)}))
@@ -199,8 +200,8 @@ func (e emptied) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, 
 	return p, err
 }
 
-// A pool that rests for a moment, as after a force release, is not a clock that
-// is behind.
+// If all node IDs rest for a moment, as after a forced release, a claimant does not
+// conclude that its clock is behind.
 func TestCoolingIsNotClockBehind(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
@@ -221,7 +222,7 @@ func TestCoolingIsNotClockBehind(t *testing.T) {
 	})
 }
 
-// A herd of 1,024 on 1,024 node IDs: at most 2 conditional writes a task.
+// A herd of 1,024 tasks on 1,024 node IDs needs at most 2 conditional writes a task.
 func TestHerdOnMemory(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) { herd(t, leasetest.NewMemory("orders", 1024), 1024) })
 }
@@ -239,10 +240,10 @@ func TestHerdOnEmbedded(t *testing.T) {
 	herd(t, s, n)
 }
 
-// counter counts the conditional writes that were sent. It waits for each answer
-// as long as it takes: how fast this machine is at the moment is not the question,
-// and a thousand agents in one process that give up after 5 s each keep it too busy
-// to answer any.
+// counter counts the conditional writes that were sent. It waits for each answer without
+// a time limit, since the speed of this machine does not matter here. If a thousand
+// agents in one process gave up after 5 s each, the machine would be too busy to answer
+// any.
 type counter struct {
 	lease.Store
 	writes, queries atomic.Int64
@@ -271,8 +272,8 @@ func (c *counter) Group(ctx context.Context, pool string, group int) (protocol.G
 	return c.Store.Group(context.WithoutCancel(ctx), pool, group)
 }
 
-// herd starts n agents at once, each of which must get a number of its own, for
-// at most 2 conditional writes on average.
+// herd starts n agents at once. Each must get a node ID of its own, with at most 2
+// conditional writes on average.
 func herd(t *testing.T, store lease.Store, n int) {
 	t.Helper()
 	s := &counter{Store: store}
@@ -306,7 +307,7 @@ func herd(t *testing.T, store lease.Store, n int) {
 		}
 		holder[a.NodeID()] = i
 	}
-	for some := range slices.Chunk(agents, 16) { // a release has no more than seconds
+	for some := range slices.Chunk(agents, 16) { // not all at once, since a release gives up after seconds
 		for _, a := range some {
 			wg.Go(func() {
 				if a != nil {
@@ -320,8 +321,8 @@ func herd(t *testing.T, store lease.Store, n int) {
 	}
 }
 
-// The answer of the first claim is lost: the same session asks again, learns
-// from the refusal that it holds the node ID, and trusts from its first attempt.
+// The answer to the first claim is lost. The same session claims again, learns from the
+// refusal that it holds the node ID, and counts its lease from its first attempt.
 func TestLostAnswerOfAClaim(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(8)
@@ -364,7 +365,7 @@ func TestLostAnswerOfAClaim(t *testing.T) {
 	})
 }
 
-// A claim that never gets an answer is given back when the start ends.
+// A claim that never gets an answer is abandoned when the start ends.
 func TestDoubtfulClaimIsAbandoned(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -391,9 +392,8 @@ func TestDoubtfulClaimIsAbandoned(t *testing.T) {
 	})
 }
 
-// The answer to a claim comes when the lease that it grants is over: the process
-// was stopped meanwhile. Nothing was stamped, so it is given up, and another
-// session tries.
+// The answer to a claim comes after its lease is over, because the process was stopped
+// meanwhile. Nothing was stamped, so the node ID is given up, and another session claims.
 func TestClaimAnsweredAfterItsLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

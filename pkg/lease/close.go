@@ -14,9 +14,9 @@ import (
 const releaseBudget = 3 * time.Second
 
 // Close stops ID making and then releases the node ID, within 3 s. It returns when
-// everything has ended, and may be called again. Drain first: nothing works
-// afterwards. An error means that the release was not confirmed: the node ID then
-// stays taken until the lease expires.
+// everything that the agent started has ended, and may be called again. Finish work that
+// needs IDs first: the agent makes none afterwards. An error means that the release was
+// not confirmed: the node ID then stays taken until the lease expires.
 func (a *Agent) Close() error {
 	if a.absent() {
 		return errNoAgent
@@ -67,17 +67,18 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
 	}
 	a.emitNow(e)
-	// Only after the release, which nothing else may delay. A node ID that was released
-	// because of a copy rests for as long as it is reserved.
+	// The offer follows the release, so that it cannot delay the release. A node ID that
+	// was exposed because of a copy is not offered, since it rests for as long as it is
+	// reserved.
 	if _, whole := freed.(protocol.Release); whole {
 		a.offer(ctx, t.Lease.NodeID)
 	}
 	return err
 }
 
-// expose frees the node ID after a copy of this process was detected, which must not
-// keep it either; see Term.Expose. The lease is over: this is a courtesy to the pool,
-// and Close waits for it.
+// expose frees the node ID after a copy of this process was detected, because the copy
+// must not keep the node ID either; see Term.Expose. This process's lease is over in any
+// case, so expose is only a courtesy to the pool. Close waits for it.
 func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *protocol.Lease) {
 	w, ok := t.Expose(cur)
 	if !ok {
@@ -93,10 +94,10 @@ func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *protocol.Lease)
 	}
 }
 
-// giveBack sends a release of t until it is answered, and returns the write that was done,
-// or nil. A refusal has three causes: an earlier attempt landed, or the node ID is someone
-// else's already, both of which are as good as success; or the item has a renewal that the
-// release did not know of, in which case again returns the next one.
+// giveBack sends a release of t until it is answered, and returns the write that was
+// done, or nil. A refusal has three causes. If an earlier attempt landed, or the node ID
+// is someone else's already, giveBack succeeds. If the item has a renewal that the
+// release did not know of, again returns the release to send next.
 func (a *Agent) giveBack(ctx context.Context, t *tenure.Term, w protocol.Write, again func(*protocol.Lease) (protocol.Write, bool)) (done protocol.Write, err error) {
 	for {
 		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) {
@@ -107,7 +108,8 @@ func (a *Agent) giveBack(ctx context.Context, t *tenure.Term, w protocol.Write, 
 		if err != nil {
 			return nil, err
 		}
-		// Free, and nobody has claimed it since: an earlier attempt landed whose answer was lost.
+		// If the node ID is free and nobody has claimed it since, an earlier attempt
+		// landed.
 		if l := res.Lease; res.Applied || l != nil && l.Holder == "" && l.Version == t.Lease.Version {
 			return w, nil
 		}

@@ -53,7 +53,7 @@ func TestCloseFencesThenReleases(t *testing.T) {
 	})
 }
 
-// A session that stamped nothing releases exactly its whole span.
+// A session that stamped nothing gives its whole span back.
 func TestCloseOfAnUnusedLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -81,7 +81,7 @@ func TestCloseReportsAReleaseWithoutAnswer(t *testing.T) {
 	})
 }
 
-// Close while another node ID is being taken leaves none behind.
+// If Close is called while the agent claims another node ID, no node ID stays held.
 func TestCloseWhileReacquiring(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -114,8 +114,8 @@ func TestCloseWhileReacquiring(t *testing.T) {
 	})
 }
 
-// Once Close has begun, nobody relies on the node ID, whatever becomes of the
-// release; and no renewal is under way any more when it is sent.
+// Once Close has begun, nobody can rely on the lease, whatever becomes of the release.
+// When the release is sent, no renewal is in flight any more.
 func TestNothingGoesOnWhileReleasing(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -146,7 +146,7 @@ func TestNothingGoesOnWhileReleasing(t *testing.T) {
 	})
 }
 
-// Every method may be called after Close, again and at once with others.
+// Every method may be called after Close, repeatedly and concurrently.
 func TestMethodsAfterClose(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		a := fixture.Start(t, fixture.Config(fixture.NewNetwork(1)))

@@ -23,7 +23,7 @@ const (
 	// ID meanwhile, the holder resumes, so an outage of DynamoDB does not restart a fleet.
 	Resume ExpiryPolicy = iota
 	// Stop ends the lease at the deadline, as if it were lost. It is for holders that use
-	// the node ID not only to make IDs, and cannot check the lease at each use.
+	// the node ID for more than making IDs and cannot check the lease at each use.
 	Stop
 )
 
@@ -134,8 +134,9 @@ const (
 	maxText = 512
 )
 
+// withDefaults fills in missing values and reports all errors at once. For the names of
+// tables, see
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
-// withDefaults fills in missing values and reports all errors at once.
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -164,7 +165,7 @@ func (c Config) withDefaults() (Config, error) {
 	} else if err := protocol.CheckPoolName(c.Pool); err != nil {
 		errs = append(errs, err)
 	}
-	given := map[string]string{} // option: the variable that it comes from
+	given := map[string]string{} // by option: the environment variable that set it
 	for option, d := range map[string]*time.Duration{"MaxTTL": &c.MaxTTL, "MaxReserve": &c.MaxReserve} {
 		name := map[string]string{"MaxTTL": "NODELEASE_MAX_TTL", "MaxReserve": "NODELEASE_MAX_RESERVE"}[option]
 		if v := os.Getenv(name); *d == 0 && v != "" {
@@ -179,7 +180,7 @@ func (c Config) withDefaults() (Config, error) {
 	t := c.timings()
 	for _, err := range t.Complete() {
 		option, rest, _ := strings.Cut(err.Error(), " ")
-		if name := given[option]; name != "" { // no option of that name was set
+		if name := given[option]; name != "" { // the user set the variable, not the option
 			err = fmt.Errorf("the environment variable %s=%s; or unset it for this process", name, rest)
 		}
 		errs = append(errs, err)

@@ -14,10 +14,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// Copies of a running process (a cloned machine, a forked process): two that have
-// one session, version and renewal.
+// These tests are for copies of a running process (a cloned machine, a forked process):
+// two processes that have the same session, version and renewal.
 
-// copied is the next renewal of a copy of a, as of when a's lease was confirmed.
+// copied returns the next renewal of a copy of a that was made when a's lease was
+// confirmed.
 func copied(t *testing.T, a *lease.Agent, renewal int64) protocol.Renew {
 	t.Helper()
 	l, err := a.Lease()
@@ -30,7 +31,7 @@ func copied(t *testing.T, a *lease.Agent, renewal int64) protocol.Renew {
 	}
 }
 
-// write does a write that must be done, or must be refused.
+// write sends a write, and checks whether it is applied or refused.
 func write(t *testing.T, s *fixture.Network, w protocol.Write, applied bool) {
 	t.Helper()
 	if res, err := s.Memory.Write(context.WithoutCancel(t.Context()), w); err != nil || res.Applied != applied {
@@ -38,9 +39,11 @@ func write(t *testing.T, s *fixture.Network, w protocol.Write, applied bool) {
 	}
 }
 
-// A copy renews in step, with the same numbers. The second one sees times that it did not
-// send: it is lost, and frees the node ID with all that the copy may stamp. So the copy
-// is lost at its next renewal, and nobody else gets its IDs.
+// A copy renews in step with the original, with the same renewal numbers. The process
+// whose renewal comes second sees times in the item that it did not send. So it loses its
+// lease, and frees the node ID, but keeps all milliseconds reserved that the copy may
+// stamp. The copy loses the lease at its next renewal, and nobody else can make the
+// copy's IDs.
 func TestCopyInStep(t *testing.T) {
 	for _, renewal := range []int64{1, 40} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -64,8 +67,8 @@ func TestCopyInStep(t *testing.T) {
 	}
 }
 
-// The copy renews while the node ID is being freed: that is done again, and keeps
-// what the copy has reserved by then.
+// The copy renews while the node ID is being freed. Then the node ID is freed again, and
+// all that the copy has reserved by then stays reserved.
 func TestCopyRenewsWhileItIsFreed(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -87,7 +90,8 @@ func TestCopyRenewsWhileItIsFreed(t *testing.T) {
 	})
 }
 
-// Milliseconds that a holder reserved and a copy's renewal lowered may have been stamped.
+// If a copy's renewal lowers a holder's reservation, the holder's milliseconds stay
+// reserved, since they may have been stamped.
 func TestCopyThatReservedLess(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -107,14 +111,14 @@ func TestCopyThatReservedLess(t *testing.T) {
 	})
 }
 
-// A release hands back what was not stamped, so it must not be a copy's to stamp:
-// neither when the copy's renewal has a number of its own, nor when it has that of
-// a renewal of ours which never arrived. A renewal of ours that arrived, though its
-// answer did not, keeps nothing.
+// A release gives milliseconds back that were not stamped, but no milliseconds that a
+// copy may stamp. This holds if the copy's renewal has a number of its own, and if it has
+// the number of a renewal of this process that never arrived. If a renewal of this
+// process arrived and only its answer was lost, the release gives everything back.
 func TestCloseBesideACopy(t *testing.T) {
 	for name, c := range map[string]struct {
-		renewal int64 // of the copy, 0 = none
-		arrives bool  // the renewal of ours that has no answer
+		renewal int64 // the copy's renewal number; 0 if there is no copy
+		arrives bool  // whether this process's renewal arrives, though without an answer
 	}{
 		"renewed since": {2, false}, "renewed with our number": {1, false}, "no copy": {0, true},
 	} {
@@ -154,7 +158,7 @@ func TestCloseBesideACopy(t *testing.T) {
 	}
 }
 
-// A claim that finds its own session renewed is that of a copy.
+// If a claim finds that its own session has renewed already, a copy exists.
 func TestClaimOfACopy(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -177,7 +181,7 @@ func TestClaimOfACopy(t *testing.T) {
 	})
 }
 
-// snapshots is a machine that can be restored from a snapshot.
+// snapshots is the clock of a machine that can be restored from a snapshot.
 type snapshots struct {
 	*leasetest.Clock
 	generation atomic.Uint64
@@ -185,9 +189,9 @@ type snapshots struct {
 
 func (s *snapshots) Generation() uint64 { return s.generation.Load() }
 
-// A process on a machine that was restored from a snapshot is lost at once, in its
-// calls and in the agent, and changes nothing in the table: the original may live on
-// with the lease. With Reacquire it takes another node ID.
+// On a machine that was restored from a snapshot, the lease is lost at once, for
+// generators and for the agent. The agent changes nothing in the table, since the
+// original may still use the lease. With Reacquire, the agent claims another node ID.
 func TestRestoredFromASnapshot(t *testing.T) {
 	for _, how := range []string{"renewal", "close", "reacquire"} {
 		fixture.Virtual(t, func(t *testing.T) {

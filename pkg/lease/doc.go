@@ -23,9 +23,9 @@
 //     paused for any time between the two.
 //   - Renewals on a schedule in a process that is frozen between its uses, such as an AWS
 //     Lambda function. [OnDemand] renews when it is used.
-//   - Unique IDs after a running machine was cloned, until the next renewal reveals the
-//     clone, and after the table was restored from a backup, until leasepool.Pool.Raise
-//     was run.
+//   - Unique IDs after a running machine is cloned, until the next renewal reveals the
+//     clone, and after the table is restored from a backup, until leasepool.Pool.Raise
+//     has run.
 //   - Unique IDs across two pools.
 //
 // # The states of a node ID

@@ -55,7 +55,8 @@ type CorruptError = protocol.CorruptError
 type ExhaustedError struct {
 	Pool string
 	Size int // usable node IDs in the groups that were searched
-	// unseen is how many groups were not searched: a start searches 16 of a large pool.
+	// unseen is how many groups were not searched: a start searches only 16 groups of a
+	// large pool.
 	unseen int
 	// NextFree is when the next node ID could be claimed if its holder stops
 	// renewing; zero if none can ever be claimed (all retired or corrupt).
@@ -90,6 +91,6 @@ var errUnfit = errors.New("lease: node ID unusable")
 func permanent(err error) bool { return errors.Is(err, errUnfit) || protocol.Permanent(err) }
 
 // fatal reports whether err ends an agent that has lost its node ID, because this
-// program can no longer use the pool. All other errors may pass, as for a renewal:
-// tokens and permissions may be replaced, a table restored, a clock corrected.
+// program can no longer use the pool. As with a renewal, all other errors may pass: tokens
+// and permissions may be replaced, a table restored, a clock corrected.
 func fatal(err error) bool { return errors.Is(err, errUnfit) || errors.Is(err, ErrItemFormat) }

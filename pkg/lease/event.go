@@ -62,7 +62,7 @@ type Event struct {
 	// Dropped is how many events before this one were dropped (EventDropped).
 	Dropped int
 
-	report bool // one outlet reports that the function of the other one ended
+	report bool // this event reports that the other outlet's function panicked or ended
 }
 
 // level returns the level at which the event is logged.
@@ -230,8 +230,8 @@ func (o *outlet) next() (e Event, ok bool) {
 	return e, true
 }
 
-// call passes one event on. If the function panics at the report of a panic, that is not
-// reported again, so two functions that always panic do not report each other endlessly.
+// call passes one event on. A panic over the report of a panic is not reported in turn, so
+// two functions that always panic do not report each other endlessly.
 func (o *outlet) call(e Event) {
 	returned := false
 	defer func() {

@@ -41,7 +41,7 @@ func TestSlowHookDelaysNoRenewal(t *testing.T) {
 	})
 }
 
-// The generators' statistics are in the events, up to the last one.
+// All events, including the last one, have the generators' statistics.
 func TestEventsCountIDs(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		var ev events
@@ -85,8 +85,8 @@ func (l logTo) Handle(_ context.Context, r slog.Record) error {
 func (l logTo) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l logTo) WithGroup(string) slog.Handler      { return l }
 
-// A log, an event hook or a BeforeResume that hangs stops neither renewals nor the
-// resumption after an outage nor Close.
+// A log, an event hook or a BeforeResume function that hangs does not stop renewals, the
+// resumption after an outage, or Close.
 func TestNothingOfTheUsersStopsTheLease(t *testing.T) {
 	for _, stuck := range []string{"Logger", "OnEvent", "BeforeResume"} {
 		t.Run(stuck, func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestNothingOfTheUsersStopsTheLease(t *testing.T) {
 	}
 }
 
-// A hook that hangs costs memory for a limited number of events: the oldest are
-// dropped, and the hook learns how many.
+// A hook that hangs costs memory only for a limited number of events. The oldest events
+// are dropped, and the hook learns how many.
 func TestSlowHookIsToldWhatItMissed(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		var ev events
@@ -146,8 +146,8 @@ func TestSlowHookIsToldWhatItMissed(t *testing.T) {
 	})
 }
 
-// A hook that panics, or ends its goroutine, hears the next event all the same; the
-// log reports the panic, and vice versa.
+// A hook that panics, or ends its goroutine, still receives the next event, and the log
+// reports the panic. The same holds for a log, whose panic the hook reports.
 func TestHookThatFails(t *testing.T) {
 	for name, fail := range map[string]func(){"panicked: oh no": func() { panic("oh no") }, "ended its goroutine": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestHookThatFails(t *testing.T) {
 	}
 }
 
-// A BeforeResume that fails keeps no lease suspended.
+// A BeforeResume function that fails does not keep the lease suspended.
 func TestBeforeResumeThatFails(t *testing.T) {
 	for _, fail := range []func(){func() { panic("oh no") }, runtime.Goexit} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -211,8 +211,8 @@ func TestBeforeResumeThatFails(t *testing.T) {
 	}
 }
 
-// Events are heard in the order in which things happened, whichever goroutine
-// noticed them: here the watchdog, at the moment at which an answer comes.
+// Events arrive in the order in which things happened, whichever goroutine noticed them.
+// Here the watchdog notices the deadline at the moment at which an answer comes.
 func TestEventsAreInOrder(t *testing.T) {
 	for range 200 {
 		fixture.Virtual(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // flight is one round of requests, for all callers that wait for it.
 type flight struct {
 	done    chan struct{}
-	err     error // once done is closed
+	err     error // valid once done is closed
 	riders  int   // callers that wait; the flight ends with the last of them
 	givenUp bool
 	cancel  context.CancelCauseFunc
@@ -28,8 +28,9 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, at.Add(-min(time.Until(at)/10, time.Second/2)))
 }
 
-// board returns the flight in progress, or begins one; none if the lease is fresh.
-// mine reports whether the caller is a rider of it.
+// board returns the flight in progress, or begins one; it returns nil if the lease is
+// fresh. mine reports whether the caller is a rider. If it is not, the flight was given up
+// and ends soon.
 func (o *OnDemand) board(ctx context.Context) (f *flight, mine bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,8 +48,8 @@ func (o *OnDemand) board(ctx context.Context) (f *flight, mine bool, err error) 
 	return o.flight, true, nil
 }
 
-// takeOff begins a flight; the caller holds mu. It is independent of the caller's
-// cancellation, since others may ride along.
+// takeOff begins a flight; the caller holds mu. The flight does not end with the caller's
+// context, since others may ride along.
 func (o *OnDemand) takeOff(ctx context.Context) {
 	limit := max(o.cfg.Wait, o.cfg.Wait+startLimit) // the sum may overflow
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -75,7 +76,7 @@ func (o *OnDemand) takeOff(ctx context.Context) {
 	}()
 }
 
-// ride waits for a flight until wait ends, which is inTime of ctx.
+// ride waits for a flight until wait ends; wait is inTime(ctx).
 func (o *OnDemand) ride(ctx, wait context.Context, f *flight) error {
 	select {
 	case <-f.done:
@@ -95,8 +96,8 @@ func (o *OnDemand) ride(ctx, wait context.Context, f *flight) error {
 	default:
 		return o.late(context.Cause(wait))
 	}
-	// Nothing is sent without a caller. The store's last answer counts for the rest of
-	// the time.
+	// No request is sent without a caller, so the last rider cancels the flight. Until ctx
+	// ends, the flight's result, by the store's last answer, still counts.
 	f.cancel(context.Cause(wait))
 	select {
 	case <-f.done:
@@ -106,13 +107,13 @@ func (o *OnDemand) ride(ctx, wait context.Context, f *flight) error {
 	}
 }
 
-// late is the error of a call that had no answer in time.
+// late returns the error of a call that had no answer in time.
 func (o *OnDemand) late(err error) error {
 	return fmt.Errorf("%w: pool %q was not answered in time; the next call goes on where this one stopped. If it goes on: is the table throttled, can this process reach DynamoDB, has the call more than a second? %w",
 		ErrSuspended, o.cfg.Pool, err)
 }
 
-// fly claims or renews. Only one runs at a time, and only it writes.
+// fly claims or renews. Only one fly runs at a time, and until Close nothing else writes.
 func (o *OnDemand) fly(ctx context.Context) error {
 	a, err := o.open(ctx)
 	if err != nil {
@@ -137,7 +138,7 @@ func (o *OnDemand) fly(ctx context.Context) error {
 			if err := a.begin(ctx); err != nil {
 				return err
 			}
-			if a.good() { // else it was frozen or copied meanwhile
+			if a.good() { // else the process was frozen or copied meanwhile
 				a.beRested()
 				return nil
 			}
@@ -145,7 +146,8 @@ func (o *OnDemand) fly(ctx context.Context) error {
 	}
 }
 
-// open creates the agent at the first use: a corrected configuration is read again.
+// open creates the agent at the first use. After an error, the next use tries again and
+// reads the AWS configuration again, which may have been corrected.
 func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
 	o.mu.Lock()
 	a := o.agent
@@ -181,8 +183,9 @@ func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
 	return a, nil
 }
 
-// idleOf returns a function that closes the idle connections of the user's own client, if its HTTP
-// client can: a freeze may have killed many, and each would cost a request its retry.
+// idleOf returns a function that closes the idle connections of the user's own client, if
+// its HTTP client can do that. A freeze may have killed many connections, and a request
+// that uses a dead one fails and has to be retried.
 func idleOf(d *DynamoDB) func() {
 	client, _ := d.Table()
 	if c, ok := client.(*dynamodb.Client); ok {
@@ -194,5 +197,5 @@ func idleOf(d *DynamoDB) func() {
 }
 
 // napConnections is how long an on-demand agent's connections stay open without a
-// request: long enough for one use, and gone before the process sleeps.
+// request: long enough for one use, and short enough to end before the process sleeps.
 const napConnections = time.Second

@@ -16,10 +16,10 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// The wall clock is an hour ahead for a while, in a span of two hours. Stamps follow
-// it only if a renewal is confirmed and the store's clock agrees, or the store tells no
-// time. Once the wall clock is right again, so is the clock of renewals, and requested times
-// stay.
+// The wall clock is an hour ahead for a while, in a span of two hours. Stamps follow it
+// only if a renewal is confirmed, and the store's clock agrees or the store sends no
+// time. Once the wall clock is right again, so is the clock of renewals, and requested
+// times stay.
 func TestGlitchOfAnHour(t *testing.T) {
 	for name, c := range map[string]struct{ renewed, tells bool }{
 		"between two renewals": {}, "with a renewal": {renewed: true}, "with a renewal, of a store that tells its time": {renewed: true, tells: true},
@@ -47,7 +47,7 @@ func TestGlitchOfAnHour(t *testing.T) {
 					return time.Until(id.Time())
 				}
 				ahead()
-				<-a.Renewed() // the next one is 4.5 to 5.5 s away
+				<-a.Renewed() // the renewal after this one is 4.5 to 5.5 s away
 				if c.renewed {
 					fixture.Wait(2 * time.Second)
 				}
@@ -88,8 +88,9 @@ func TestGlitchOfAnHour(t *testing.T) {
 	}
 }
 
-// The wall clock of a holder that is eight hours old, and busy, is an hour ahead for two
-// seconds, also while it renews: it makes IDs all the time, and none is stamped ahead.
+// The wall clock of a busy holder that is eight hours old is an hour ahead for two
+// seconds. The holder makes IDs all the time, even if it renews meanwhile, and no stamp
+// is ahead.
 func TestGlitchOfAnOldHolder(t *testing.T) {
 	for name, c := range map[string]struct{ renews bool }{"between two renewals": {false}, "with a renewal": {true}} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +135,7 @@ func TestGlitchOfAnOldHolder(t *testing.T) {
 	}
 }
 
-// toldTime is a network whose store tells its time.
+// toldTime is a network whose store sends its time.
 type toldTime struct{ *fixture.Network }
 
 func (s toldTime) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
@@ -143,8 +144,8 @@ func (s toldTime) PoolItem(ctx context.Context, pool string) (protocol.PoolItem,
 	return p, err
 }
 
-// A clock that was an hour behind is put right, by an agent that could not know: stamps
-// follow it with the first renewal that the store's clock agrees with.
+// A clock that was an hour behind is put right, which the agent cannot know. Stamps
+// follow the clock after the first renewal for which the store's clock agrees.
 func TestClockIsPutRight(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		mem, clock := leasetest.NewMemory("orders", 1), leasetest.NewClock(0)
@@ -180,8 +181,8 @@ func TestClockIsPutRight(t *testing.T) {
 	})
 }
 
-// tellsLater is a store whose clock is off, and which does not tell the pool's item while
-// it is deaf.
+// tellsLater is a store whose clock is off, and which does not answer reads of the pool's
+// item while it is deaf.
 type tellsLater struct {
 	*leasetest.Memory
 	off  atomic.Int64
@@ -209,13 +210,13 @@ func (s *glitching) Write(ctx context.Context, w protocol.Write) (protocol.Resul
 	return res, err
 }
 
-// The clock is bound while the wall clock is an hour ahead. Once that is right again,
-// and the store's clock says so, the next renewal but one asks by it. A clock that is
-// set back, which the store's contradicts, is not followed: others would find the lease
-// expired.
+// The span is bound while the wall clock is an hour ahead. Once the wall clock is right
+// again and the store's clock agrees, the renewal after the next one follows it. If the
+// wall clock is set back and the store's clock disagrees, renewals do not follow it,
+// since others would find the lease expired.
 func TestClaimInAGlitch(t *testing.T) {
 	for name, c := range map[string]struct {
-		step, want time.Duration // back to, compared with the time
+		step, want time.Duration // the step back, and then the clock of renewals relative to the time
 	}{
 		"put right": {-time.Hour, 0}, "put right but for a second": {-time.Hour - time.Second, 0}, "set back": {-2 * time.Hour, time.Hour},
 	} {
@@ -228,7 +229,7 @@ func TestClaimInAGlitch(t *testing.T) {
 				if ahead := time.Until(a.Timeline().Now()); ahead < 59*time.Minute {
 					t.Fatalf("claimed %v ahead, want an hour", ahead)
 				}
-				<-a.Renewed() // it asks for an hour more
+				<-a.Renewed() // this renewal requested times that are an hour later
 				clock.Step(c.step)
 				asked := lastOf(t, mem).ExpiresAt
 				fixture.Wait(6 * time.Second) // one renewal
@@ -260,9 +261,9 @@ func lastOf(t *testing.T, mem *leasetest.Memory) protocol.Lease {
 	return *l
 }
 
-// The wall clock is an hour ahead at the claim, of a node ID that is reserved for almost as
-// long: once the clock is right the lease is lost, and the process has the other node ID. The
-// first one stays reserved, and beyond the last ID that was made.
+// The wall clock is an hour ahead when an agent claims a node ID that is reserved for
+// almost as long. Once the clock is right, the lease is lost, and the agent claims the
+// other node ID. The first one stays reserved until after the last ID that was made.
 func TestClaimDuringAGlitch(t *testing.T) {
 	for _, stamps := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stamps %v", stamps), func(t *testing.T) { claimDuringAGlitch(t, stamps) })

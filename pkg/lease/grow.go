@@ -16,12 +16,12 @@ import (
 
 // growth is the state that an agent needs for its lease to grow.
 type growth struct {
-	room      tenure.Room                       // of the loop
-	denied    bool                              // of the loop: this role may not store a measurement
+	room      tenure.Room                       // used only by the loop
+	denied    bool                              // used only by the loop: this role may not store a measurement
 	generates atomic.Bool                       // a generator was made
 	short     atomic.Bool                       // see KeepShort
-	mayNot    atomic.Bool                       // it tried to store a measurement, and was denied
-	counted   atomic.Pointer[protocol.PoolItem] // with the measurement that it has stored
+	mayNot    atomic.Bool                       // count tried to store a measurement, and was denied
+	counted   atomic.Pointer[protocol.PoolItem] // the item with the measurement that count has stored
 }
 
 // KeepShort ends the growth of the lease for the life of the agent, and renews at once
@@ -38,8 +38,8 @@ func (a *Agent) KeepShort() (until time.Time) {
 	}
 	a.mu.Lock()
 	l := a.term.Lease
-	// By the requested expiry, not by the last answer: a long renewal may be in flight,
-	// and a later short one does not change the long expiry.
+	// The requested expiry counts, not the last confirmed one: a long renewal may be in
+	// flight, and a short renewal that follows does not shorten its expiry.
 	until = a.term.Expires()
 	grown := until.Sub(a.timeline.Now()) > a.cfg.TTL
 	a.mu.Unlock()
@@ -68,7 +68,7 @@ func (a *Agent) expires() time.Time {
 	return a.term.Expires()
 }
 
-// Unrenewed returns how long ago the last confirmed renewal was sent, and Guard.
+// Unrenewed returns the time since the last confirmed renewal was sent, plus Guard.
 func (a *Agent) Unrenewed() time.Duration {
 	if a.absent() {
 		return math.MaxInt64
@@ -78,13 +78,14 @@ func (a *Agent) Unrenewed() time.Duration {
 	return a.clock.Monotonic() - a.term.Sent + a.cfg.Guard
 }
 
-// growable reports whether leases of this agent grow if there is room. A lease
-// without a generator is held, and watched, for other reasons than IDs.
+// growable reports whether leases of this agent grow if there is room. Without a
+// generator they grow only if Config.Grow is set, since others may watch such a lease to
+// learn whether its holder lives.
 func (a *Agent) growable() bool {
 	return (a.cfg.Grow || a.growing.generates.Load()) && !a.growing.short.Load() && a.grownTimings().Grows()
 }
 
-// grownTimings are the durations in this pool.
+// grownTimings returns the durations of the lease, as limited by the pool.
 func (a *Agent) grownTimings() tenure.Timings { return a.cfg.timings().In(a.pool) }
 
 // length returns the lease length to request with a renewal at m0. The caller holds mu.
@@ -96,8 +97,8 @@ func (a *Agent) length(m0 time.Duration) tenure.Length {
 	return t.Grown(m0 - a.term.Began)
 }
 
-// postpone waits while this holder may no longer grow and still has a longer lease than
-// it would get. RenewNow ends the wait.
+// postpone delays the next renewal while the lease may no longer grow and is still longer
+// than that renewal would make it. RenewNow ends the wait.
 func (a *Agent) postpone(ctx context.Context) error {
 	for {
 		a.measure(ctx)
@@ -145,7 +146,8 @@ func (a *Agent) sleep(ctx context.Context, d time.Duration) (nudged bool, err er
 }
 
 // measure reads the pool's measurement if that could make the lease longer and the last
-// read is old enough, and counts if it is this holder's turn.
+// read is old enough. If it is this holder's turn, it also has the pool's node IDs
+// counted.
 func (a *Agent) measure(ctx context.Context) {
 	t := a.grownTimings()
 	now := a.clock.Monotonic()

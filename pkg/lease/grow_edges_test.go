@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// A lease that others watch is renewed at once also when a long renewal is under way
-// whose answer nobody has seen yet.
+// KeepShort renews at once even if a long renewal is in flight whose answer has not
+// arrived.
 func TestKeepShortBesideALongRenewal(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
@@ -47,7 +47,8 @@ func TestKeepShortBesideALongRenewal(t *testing.T) {
 	})
 }
 
-// So it is where a short renewal has come on top of a long one, which goes on counting.
+// KeepShort also renews at once if a short renewal has followed a long one, whose expiry
+// still counts.
 func TestKeepShortAfterAShortRenewal(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
@@ -63,13 +64,13 @@ func TestKeepShortAfterAShortRenewal(t *testing.T) {
 		fixture.Wait(9 * time.Hour)
 		full = true
 		before := 0
-		for item(t, s, a.NodeID()).TTL > 15*time.Second { // until a short one was asked for
+		for item(t, s, a.NodeID()).TTL > 15*time.Second { // until a short renewal has landed
 			if renewals(s, &before); a.Left() < 9*time.Minute {
 				a.RenewNow()
 			}
 			fixture.Wait(time.Second)
 		}
-		fixture.Wait(10 * time.Second) // the next one waits
+		fixture.Wait(10 * time.Second) // the next renewal is postponed
 		sent := 0
 		renewals(s, &sent)
 		until := a.KeepShort()
@@ -80,8 +81,8 @@ func TestKeepShortAfterAShortRenewal(t *testing.T) {
 	})
 }
 
-// A holder whose answer comes after its deadline, since it was frozen in between, asks
-// again as soon as with a short lease.
+// If a holder's answer comes after its deadline because the holder was frozen, the next
+// renewal follows as soon as with a short lease.
 func TestAnswerAfterAFreeze(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
@@ -125,7 +126,8 @@ func TestMeasurementWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// silentPool does not answer reads of the pool's item.
+// silentPool is a network that does not answer reads of the pool's item while it is
+// silent.
 type silentPool struct {
 	*fixture.Network
 	silent bool
@@ -143,8 +145,8 @@ func (s *silentPool) EventualPoolItem(ctx context.Context, pool string) (protoco
 	return s.PoolItem(ctx, pool)
 }
 
-// A holder reads the measurement once in 5 min at most, also one that counts itself: it
-// knows what it has counted, and its next renewal goes by that.
+// A holder reads the measurement at most once in 5 min. A holder that counts need not
+// read it again: it knows its own count, which its next renewal uses.
 func TestMeasurementsAreReadSeldom(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &readPool{Network: fixture.NewNetwork(64)}
@@ -152,7 +154,7 @@ func TestMeasurementsAreReadSeldom(t *testing.T) {
 		began := time.Now()
 		ids(t, a)
 		fixture.Wait(150 * time.Second)
-		s.reads = nil // of its start
+		s.reads = nil // forget the reads of the start
 		var counted, grew time.Time
 		for range 4 * 60 * 60 {
 			fixture.Wait(time.Second)
@@ -213,7 +215,8 @@ func TestCountIsVoidAfterAMinute(t *testing.T) {
 	}
 }
 
-// slowPages is a store whose groups are throttled from each count's first read on.
+// slowPages is a store that throttles reads of groups for some time from each count's
+// first read on.
 type slowPages struct {
 	*fixture.Network
 	takes time.Duration
@@ -234,8 +237,9 @@ func (s *slowPages) EventualGroup(ctx context.Context, pool string, n int) (prot
 	return s.Group(ctx, pool, n)
 }
 
-// A renewal that grew may have asked for more than an open widening allows, before its
-// holder knew of that: the lease is kept, whether the widener goes on or died.
+// A long renewal may have requested more than an open widening allows, before its holder
+// knew of the widening. The holder keeps its lease, whether the widener goes on or has
+// died.
 func TestGrowthMeetsAWidening(t *testing.T) {
 	for name, dead := range map[string]bool{"the widener goes on": false, "the widener is dead": true} {
 		t.Run(name, func(t *testing.T) {
@@ -282,8 +286,8 @@ func TestGrowthMeetsAWidening(t *testing.T) {
 	}
 }
 
-// marked begins a widening, and marks all node IDs. Of a pool of 16,384 that takes half a
-// minute, and so much later the new width begins.
+// marked begins a widening, and marks all node IDs. In a pool of 16,384 node IDs, that
+// takes half a minute, and delays the beginning of the new width by as much.
 func marked(t *testing.T, s *fixture.Network, held protocol.Lease) *protocol.Widener {
 	poolWrite(t, s, protocol.OpenGroups{Pool: "orders", From: 1, To: 2})
 	p, err := s.PoolItem(t.Context(), "orders")
@@ -310,8 +314,8 @@ func poolWrite(t *testing.T, s *fixture.Network, w protocol.PoolWrite) protocol.
 	return *res.Pool
 }
 
-// A user who reads that a MaxTTL is wrong looks for an option of that name: a value
-// from the environment is reported with its variable.
+// A user who reads that MaxTTL is wrong looks for an option of that name. So if the value
+// is from the environment, the error names the variable.
 func TestGrowthFromTheEnvironmentIsNamed(t *testing.T) {
 	t.Setenv("NODELEASE_MAX_TTL", "15m")
 	t.Setenv("NODELEASE_MAX_RESERVE", "10s")
@@ -327,8 +331,8 @@ func TestGrowthFromTheEnvironmentIsNamed(t *testing.T) {
 	}
 }
 
-// An on-demand agent never grows, so how far others of its container grow is no concern
-// of its configuration.
+// An on-demand lease never grows, so environment variables for the other agents of a
+// container cannot make its configuration wrong.
 func TestOnDemandBesideGrowth(t *testing.T) {
 	t.Setenv("NODELEASE_MAX_TTL", "1m")
 	t.Setenv("NODELEASE_MAX_RESERVE", "2m")
@@ -339,7 +343,7 @@ func TestOnDemandBesideGrowth(t *testing.T) {
 	_ = o.Close()
 }
 
-// An on-demand lease never grows, whatever is asked for and however much room there is.
+// An on-demand lease never grows, whatever its Config says and however much room there is.
 func TestOnDemandNeverGrows(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)

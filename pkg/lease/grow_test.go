@@ -31,7 +31,7 @@ func measuring(t *testing.T, s *fixture.Network, held func() int) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// measured stores a measurement, in place of whatever there is.
+// measured stores a measurement, which replaces any other one.
 func measured(t *testing.T, s *fixture.Network, held, cooling int, at time.Time) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -48,7 +48,7 @@ func measured(t *testing.T, s *fixture.Network, held, cooling int, at time.Time)
 
 func one() int { return 1 }
 
-// growing is the configuration of an agent whose lease grows: the default.
+// growing returns the configuration of an agent whose lease grows, which is the default.
 func growing(s lease.Store) lease.Config { return fixture.Config(s) }
 
 // renewals returns how many renewals were sent since the last call.
@@ -93,7 +93,7 @@ func TestLeasesGrow(t *testing.T) {
 	})
 }
 
-// Without a reason to grow, or with one not to, leases stay as short as TTL.
+// Leases stay as short as TTL if something that growth needs is missing.
 func TestLeasesThatDoNotGrow(t *testing.T) {
 	for name, c := range map[string]struct {
 		size      int
@@ -114,8 +114,8 @@ func TestLeasesThatDoNotGrow(t *testing.T) {
 				s := fixture.NewNetwork(c.size)
 				if c.measured {
 					measuring(t, s, func() int { return c.held })
-				} else { // and nobody may count
-					measured(t, s, c.held, 0, time.Now().Add(time.Hour)) // from the future
+				} else { // and no agent may count
+					measured(t, s, c.held, 0, time.Now().Add(time.Hour)) // a measurement from the future does not count
 				}
 				cfg := growing(s)
 				if c.change != nil {
@@ -150,7 +150,7 @@ func TestGrowOnRequest(t *testing.T) {
 	})
 }
 
-// Where nobody measures, holders count in turn.
+// If no function measures the pool, its holders count in turn.
 func TestHoldersCountInTurn(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(256)
@@ -168,7 +168,7 @@ func TestHoldersCountInTurn(t *testing.T) {
 		if p.Revision != 2 { // the layout was bound
 			t.Errorf("revision %d: a count is no change of the pool", p.Revision)
 		}
-		longest := map[int]time.Duration{} // nobody may have counted just now: it is drawn who does
+		longest := map[int]time.Duration{} // of all renewals, since a recent count may be missing: holders draw who counts
 		for _, w := range fixture.WritesOf[protocol.Renew](s) {
 			longest[w.NodeID] = max(longest[w.NodeID], w.TTL)
 		}
@@ -180,8 +180,8 @@ func TestHoldersCountInTurn(t *testing.T) {
 	})
 }
 
-// A fleet whose pool fills up sends no extra requests: nothing while more than two thirds of
-// TTL are left, and renewals with TTL then.
+// A fleet whose pool fills up sends no extra requests. A holder sends nothing until its
+// long lease has only two thirds of TTL left, and then renews with TTL.
 func TestAPoolThatFillsUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
@@ -199,15 +199,15 @@ func TestAPoolThatFillsUp(t *testing.T) {
 		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
 			t.Errorf("a lease of %v in a full pool, want 15 s", l.TTL)
 		}
-		// The last long renewal was sent 6 min before the pool was full or later, and its trust
-		// lasts 15 min.
+		// The last long renewal was sent at most 6 min before the pool was full, and is
+		// trusted for 15 min.
 		if most := 30*60/5 - 8*60/5; n > most {
 			t.Errorf("%d renewals in the first 30 min, want fewer than %d: none while the long lease lasts", n, most)
 		}
 		if err := heldThroughout(a, 10*time.Minute); err != nil {
 			t.Error(err)
 		}
-		// With room it grows again, but not at once below the limit.
+		// With enough room the lease grows again, but not just below the limit.
 		held.Store(30) // 2 × 30 ≤ 64, and more than 64 - 6
 		fixture.Wait(30 * time.Minute)
 		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
@@ -221,7 +221,7 @@ func TestAPoolThatFillsUp(t *testing.T) {
 	})
 }
 
-// heldThroughout asks for the lease each second.
+// heldThroughout checks the lease every second.
 func heldThroughout(a *lease.Agent, d time.Duration) error {
 	for end := time.Now().Add(d); time.Now().Before(end); fixture.Wait(time.Second) {
 		if _, err := a.Lease(); err != nil {
@@ -231,7 +231,7 @@ func heldThroughout(a *lease.Agent, d time.Duration) error {
 	return nil
 }
 
-// A watcher of a lease gets a short one at once, and permanently.
+// KeepShort makes the lease short at once, and permanently.
 func TestKeepShort(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)

@@ -12,7 +12,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// Live stays 200 through an outage, so that it restarts no fleet; ready does not.
+// The live check answers 200 during an outage, so that the outage does not restart a
+// fleet. The ready check does not.
 func TestHealth(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -57,8 +58,8 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// Ready is about IDs, whatever keeps them from being made; with ?need=lease it is
-// about exclusivity.
+// Ready answers 503 whenever IDs cannot be made, for any reason. With ?need=lease it
+// answers 503 when the lease may not be relied on.
 func TestReadyIsWhatNextSays(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

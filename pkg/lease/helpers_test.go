@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// events collects what happens.
+// events collects the events of an agent.
 type events struct {
 	mu  sync.Mutex
 	all []lease.Event
@@ -53,7 +53,7 @@ func item(t *testing.T, s lease.Store, node int) protocol.Lease {
 	return *l
 }
 
-// ids makes a generator.
+// ids returns a generator on an agent.
 func ids(t *testing.T, a *lease.Agent) *snowflake.Generator {
 	t.Helper()
 	g, err := snowflake.New(a)

@@ -15,7 +15,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// carded is a table with hint cards that counts what a start asks for.
+// carded is a table with hint cards. It counts the requests of starts.
 type carded struct {
 	*fixture.Cards
 	items, asked atomic.Int64
@@ -31,7 +31,7 @@ func (c *carded) Check(context.Context) error {
 	return nil
 }
 
-// newCarded is the pool "orders" after a run of the reaper function.
+// newCarded returns a store with the pool "orders", after a run of the reaper function.
 func newCarded(t *testing.T, spec leasepool.Spec) (*carded, *leasepool.Pool) {
 	t.Helper()
 	s := &carded{Cards: fixture.NewCards(fixture.NewNetwork(0))}
@@ -50,8 +50,8 @@ func (c *carded) forget() { c.items.Store(0); c.asked.Store(0) }
 
 func (c *carded) spent() [2]int64 { return [2]int64{c.items.Load(), c.asked.Load()} }
 
-// A start reads one card and claims. Without a card it reads the pool's item, and where
-// nothing vouches for the table it asks.
+// A start reads one card and claims. Without a card, it reads the pool's item. If no
+// verdict on the table counts, it also checks the table.
 func TestStartByCard(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, pool := newCarded(t, leasepool.Spec{Size: 64})
@@ -80,7 +80,7 @@ func TestStartByCard(t *testing.T) {
 		start(0, 1, "after a raise")
 		fresh := protocol.PoolItem{Pool: "orders", Format: protocol.ItemFormat, Size: 64, OpenGroups: 1, Revision: 1}
 		open := fresh
-		open.Widening = protocol.Widening{State: protocol.WidenOpen, From: time.Now().Add(time.Hour)} // which caps nobody
+		open.Widening = protocol.Widening{State: protocol.WidenOpen, From: time.Now().Add(time.Hour)} // so far ahead that it caps nobody
 		s.Show(&open)
 		start(1, 1, "while the width changes")
 		s.Show(nil)
@@ -91,8 +91,8 @@ func TestStartByCard(t *testing.T) {
 	})
 }
 
-// An old card only costs requests: where the node IDs that it knows of are taken, a claimant
-// reads the pool's item before it gives up.
+// An old card only costs requests: if all node IDs that the card knows of are taken, a
+// claimant reads the pool's item before it gives up.
 func TestCardOfLongAgo(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, pool := newCarded(t, leasepool.Spec{Size: 1})
@@ -114,8 +114,8 @@ func TestCardOfLongAgo(t *testing.T) {
 	})
 }
 
-// An agent never goes below the revision that it has seen, whatever a card shows when it
-// claims another node ID.
+// When an agent claims another node ID, it does not use a card that is older than the
+// revision that it has seen.
 func TestNewerThanItsCard(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, pool := newCarded(t, leasepool.Spec{Size: 4})
@@ -139,7 +139,7 @@ func TestNewerThanItsCard(t *testing.T) {
 	})
 }
 
-// A card's layout counts once no operator can change it any longer.
+// An agent uses a card's layout only once no operator can change the layout any longer.
 func TestLayoutOfACard(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, pool := newCarded(t, leasepool.Spec{Size: 8, Layout: snowflake.Discord()})
@@ -161,7 +161,7 @@ func TestLayoutOfACard(t *testing.T) {
 		}
 		layout(1)
 		s.Show(nil)
-		if _, err := pool.Reap(t.Context()); err != nil { // it sees the claim
+		if _, err := pool.Reap(t.Context()); err != nil { // sees the claim
 			t.Fatal(err)
 		}
 		if _, err := pool.Tend(t.Context()); err != nil {
@@ -171,7 +171,8 @@ func TestLayoutOfACard(t *testing.T) {
 	})
 }
 
-// Cards are written by verbs, at once, each time the pool changes, and by nobody else.
+// The pool's verbs write the cards at once each time that they change the pool. Nobody
+// else writes cards.
 func TestWhoWritesCards(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, pool := newCarded(t, leasepool.Spec{Size: 2048})
@@ -245,7 +246,7 @@ func (c *lateCard) Card(ctx context.Context, pool string, n int) (*protocol.Pool
 	return p, err
 }
 
-// How long a card took to be answered does not excuse a clock that is wrong.
+// A slow answer to the read of a card does not hide that the clock is wrong.
 func TestClockSkewByACard(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, _ := newCarded(t, leasepool.Spec{Size: 8})

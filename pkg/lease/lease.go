@@ -62,16 +62,16 @@ func (l Lease) Predecessor() *Previous { return protocol.Lease(l).Predecessor() 
 func (l Lease) Fenced() bool { return protocol.Lease(l).Fenced() }
 
 // IDsUntil returns the time until which the holder can make IDs if it gets no answer
-// from the table from now on, with the default guards; the zero time if there is no
-// holder. Shorter guards than the defaults add to it; longer ones, up to a few seconds,
-// take away.
+// from the table from now on; the zero time if there is no holder. It assumes the default
+// guards. With shorter guards the holder can go on for longer; with longer guards it stops
+// up to a few seconds earlier.
 func (l Lease) IDsUntil() time.Time { return protocol.Lease(l).IDsUntil() }
 
 // State returns the state of the node ID at now. A retired node ID that is still held is
 // Retired: its holder may finish, but no one else may claim it.
 func (l Lease) State(now time.Time) State { return State(protocol.Lease(l).State(now)) }
 
-// State is the state of a node ID at a given time, for a reader whose clock reads now.
+// State is the state of a node ID at the time that its reader's clock shows.
 type State string
 
 // The states of a node ID, as [Lease.State] returns them.
@@ -86,11 +86,11 @@ const (
 // Previous is the previous holder, as [Lease.Predecessor] returns it. It is an alias, so
 // that leases of package leasepool convert to Lease.
 type Previous = struct {
-	// Session is its session, which was the lease's Holder.
+	// Session is the previous holder's session, which was the lease's Holder.
 	Session string `json:"session"`
-	// Version was its fencing token.
+	// Version was the previous holder's fencing token.
 	Version int64 `json:"version"`
-	// Ended is how its lease ended.
+	// Ended is how the previous holder's lease ended.
 	Ended Ending `json:"ended"`
 }
 
@@ -101,12 +101,12 @@ type Ending = string
 const (
 	EndReleased Ending = protocol.EndReleased // its holder released it
 	EndExpired  Ending = protocol.EndExpired  // it expired, and was claimed or reaped
-	EndFreed    Ending = protocol.EndFreed    // an operator or a raise ended it, or a copy of the holder had it, too
+	EndFreed    Ending = protocol.EndFreed    // an operator or a raise ended it, or a copy of the holder also had it
 )
 
 // Store keeps the leases. NewDynamoDB is the production store; leasetest.NewMemory is
-// for tests. Both pass one conformance suite. Store is sealed: its methods take the
-// protocol's writes, which only this module has.
+// for tests. Both pass one conformance suite. Store is sealed: only this module can
+// implement it, since its methods take types of an internal package.
 type Store = protocol.Store
 
 // DynamoDB is the production [Store]. It is safe for concurrent use and has no state

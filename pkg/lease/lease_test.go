@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// A lease prints as the same JSON, whether it comes from an agent or from leasepool. The
-// compiler compares the fields, but not their tags.
+// A lease has the same JSON, whether it comes from an agent or from leasepool. The
+// compiler compares the types' fields, but not their tags.
 func TestLeaseHasTheFieldsOfTheItem(t *testing.T) {
 	ours, stored := reflect.TypeFor[lease.Lease](), reflect.TypeFor[leasepool.Lease]()
 	for i := range stored.NumField() {
@@ -22,7 +22,7 @@ func TestLeaseHasTheFieldsOfTheItem(t *testing.T) {
 	}
 }
 
-// The methods of a lease answer as those of the item.
+// The methods of a lease return the same as those of the item.
 func TestLeaseAnswersAsTheItem(t *testing.T) {
 	now := time.Now()
 	states := map[lease.State]bool{}

@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// taken lets someone else have the number of a suspended agent.
+// taken lets someone else claim the node ID of a suspended agent.
 func taken(t *testing.T, s *fixture.Network, a *lease.Agent) {
 	t.Helper()
 	s.SetOutage(errors.New("away"))
@@ -97,8 +97,8 @@ func TestReacquire(t *testing.T) {
 	})
 }
 
-// A holder that lost its node ID finds the pool grown beyond its layout, by a write
-// that no verb makes: it ends, says why, and leaves no node ID behind.
+// A holder that lost its node ID finds that the pool has outgrown its layout (by a write
+// that no verb makes). The agent ends, reports the reason, and leaves no node ID held.
 func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1024)
@@ -121,7 +121,7 @@ func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 			t.Fatal("it goes on without a node ID that it could use")
 		}
 		stats, err := leasepool.Open(s, "orders").Stats(t.Context())
-		if err != nil || stats.Held != 1 { // the thief's
+		if err != nil || stats.Held != 1 { // only the thief's node ID
 			t.Errorf("%+v, %v", stats, err)
 		}
 		if err := a.Close(); err != nil {
@@ -130,9 +130,9 @@ func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 	})
 }
 
-// An expired token, a missing permission, a table that is being restored or a wrong
-// clock in the seconds after a loss are ridden out, as a renewal rides them out. A
-// pool of a newer release is not: this program cannot use it any more.
+// After a loss, as with renewals, an agent keeps trying if a token has expired, a
+// permission is missing, a table is being restored or the clock is wrong. It gives up if
+// the pool was written by a newer release, since this program can no longer use the pool.
 func TestReacquireRidesErrorsOut(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -160,8 +160,9 @@ func TestReacquireRidesErrorsOut(t *testing.T) {
 	}
 }
 
-// A suspended holder asks at least a second and at most five apart, and no more than a
-// twentieth of what is left of its reservation, if that is more than a second.
+// A suspended holder retries at random intervals of one second to a twentieth of the time
+// left on its reservation. The upper limit is never less than one second or more than
+// five.
 func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -174,7 +175,7 @@ func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
 			at := time.Now()
 			if deadline := began.Add(13 * time.Second); at.After(deadline) {
 				gap, least := at.Sub(last), time.Second
-				if last.Before(deadline) { // it was not suspended yet
+				if last.Before(deadline) { // the holder was not suspended yet
 					least = 0
 				}
 				left := cfg.Reserve - last.Sub(began)
@@ -198,8 +199,8 @@ func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
 	})
 }
 
-// A fleet that started at once is suspended at once, and has less than 20 s left, so that
-// all pauses are a second: its requests are spread over that second all the same.
+// A fleet that started at once is suspended at once. It has less than 20 s left, so all
+// pauses are one second. Even so, its requests are spread over that second.
 func TestSuspendedFleetIsSpread(t *testing.T) {
 	const fleet = 100
 	fixture.Virtual(t, func(t *testing.T) {
@@ -216,7 +217,7 @@ func TestSuspendedFleetIsSpread(t *testing.T) {
 				slots[since/(100*time.Millisecond)]++
 				mu.Unlock()
 			}
-			<-ctx.Done() // the last one before the deadline ends at the deadline, for all
+			<-ctx.Done() // every holder's last attempt before the deadline ends at the deadline
 			return protocol.Result{}, context.Cause(ctx)
 		})
 		fixture.Wait(time.Minute)
@@ -231,8 +232,8 @@ func TestSuspendedFleetIsSpread(t *testing.T) {
 	})
 }
 
-// An outage longer than the lease: the holder suspends at its deadline, makes
-// no ID, and resumes the same version when the store is back.
+// In an outage that is longer than the lease, the holder is suspended at its deadline and
+// makes no IDs. It resumes with the same version when the store is back.
 func TestSuspendAndResume(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -305,8 +306,8 @@ func TestOnExpiryStop(t *testing.T) {
 	})
 }
 
-// The watchdog runs separately from the loop: a request that hangs forever does not
-// hide that time is up.
+// The watchdog runs separately from the loop, so a request that hangs forever does not
+// hide that the deadline has passed.
 func TestHungRequestSuspends(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -317,7 +318,7 @@ func TestHungRequestSuspends(t *testing.T) {
 		defer close(release)
 		a := fixture.Start(t, cfg)
 		s.On(func(context.Context, protocol.Write, func() (protocol.Result, error)) (protocol.Result, error) {
-			<-release // not even the context's end is heard
+			<-release // the request does not even end with its context
 			return protocol.Result{}, errors.New("gone")
 		})
 		fixture.Wait(13 * time.Second)

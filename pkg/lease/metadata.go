@@ -21,10 +21,9 @@ type description struct {
 
 // SetMetadata changes the named entries of the holder's metadata and keeps the others; an
 // empty value removes an entry. The next renewal, or the claim of another node ID
-// (Reacquire), writes the change, and costs no more than without it. The next renewal of a
-// lease that has grown may be minutes away: RenewNow sends it at once. SetMetadata may be
-// called at any time; if the lease is suspended, the renewal that resumes it writes the
-// change.
+// (Reacquire), writes the change at no extra cost. The next renewal of a lease that has
+// grown may be minutes away: RenewNow sends it at once. SetMetadata may be called at any
+// time; if the lease is suspended, the renewal that resumes it writes the change.
 //
 // Metadata and Config.Task, if set, may have 512 bytes together, as at the start. On an
 // error nothing changes.
@@ -62,7 +61,7 @@ func (a *Agent) RenewNow() {
 	}
 	select {
 	case a.nudged <- struct{}{}:
-	default: // one is requested already
+	default: // a renewal is requested already
 	}
 }
 

@@ -15,8 +15,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// A holder's metadata changes with the next renewal, and with no
-// other write.
+// A holder's metadata changes with the next renewal, without any other write.
 func TestSetMetadata(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -65,8 +64,8 @@ func TestSetMetadataChecks(t *testing.T) {
 	})
 }
 
-// The renewal that resumes a suspended lease carries the changes; the ones
-// before it do not ask.
+// The renewal that resumes a suspended lease carries the changes made by BeforeResume's
+// function. Renewals before the suspension do not call the function.
 func TestBeforeResume(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -93,8 +92,8 @@ func TestBeforeResume(t *testing.T) {
 	})
 }
 
-// Answers are lost, and the metadata changes meanwhile: the lease continues, and
-// the table has the last state. Another node ID has it from its claim on.
+// If the metadata changes while answers are lost, the lease continues, and the table gets
+// the last state. The claim of another node ID writes that state as well.
 func TestSetMetadataWhileAnswersAreLost(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -119,15 +118,15 @@ func TestSetMetadataWhileAnswersAreLost(t *testing.T) {
 		if _, err := s.Memory.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version}); err != nil {
 			t.Fatal(err)
 		}
-		<-a.Renewed() // by the claim
+		<-a.Renewed() // closed by the claim
 		if now, err := a.Lease(); err != nil || now.Holder == l.Holder || now.Metadata["session_id"] != "two" {
 			t.Error(now, err)
 		}
 	})
 }
 
-// A change may keep any metadata that Start accepted: the name that Start detected does not
-// count.
+// SetMetadata accepts any metadata that Start accepted, since the name that Start
+// detected does not count.
 func TestSetMetadataTakesWhatStartTook(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		cfg := fixture.Config(fixture.NewNetwork(1))
@@ -144,8 +143,9 @@ func TestSetMetadataTakesWhatStartTook(t *testing.T) {
 	})
 }
 
-// RenewNow brings one renewal forward, however often it is called, and the next
-// one is due when the first one is: agents that are nudged together fall out of step.
+// RenewNow brings one renewal forward, however often it is called. The renewal after that
+// comes at a random time, as the first one after a start does, so that agents that call
+// RenewNow together get out of step.
 func TestRenewNow(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -173,7 +173,7 @@ func TestRenewNow(t *testing.T) {
 	})
 }
 
-// While the store is away, RenewNow does not add to the attempts.
+// While the store is away, RenewNow does not cause more attempts.
 func TestRenewNowInAnOutage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

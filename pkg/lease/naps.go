@@ -13,13 +13,13 @@ import (
 // naps is the state of an on-demand agent that an agent with a loop does not have.
 type naps struct {
 	// Used by the flight, or by Close after it.
-	unsettled *unsettled // a session that may hold a node ID, and is not bound
+	unsettled *unsettled // a claim that may hold a node ID, and is not bound
 	trouble   error      // the reason why the last renewal had no answer
 
 	// Guarded by Agent.mu.
-	sending, sent reading // clocks before the last renewal was sent; before the confirmed attempt was sent
-	seen          reading // when the clocks were last compared; passed counts from sent
-	passed        time.Duration
+	sending, sent reading       // the clocks before the last attempt, and before the confirmed one, was sent
+	seen          reading       // the clocks when they were last compared
+	passed        time.Duration // from sent to seen
 	outside       reading       // at the last Witness
 	patience      time.Duration // no request until this much of the lease is left; 0 after a confirmation
 }
@@ -29,8 +29,8 @@ type naps struct {
 type unsettled struct {
 	node    int
 	session string
-	first   time.Duration // when the session sent its first, on the monotonic clock
-	outside time.Time     // likewise; see reading
+	first   time.Duration // when the session sent its first attempt, on the monotonic clock
+	outside time.Time     // the outside clock at that time; see reading
 	givenUp bool          // a release was sent, and may arrive at any time
 }
 
@@ -49,8 +49,8 @@ func (a *Agent) pending() *unsettled {
 	return a.napping.unsettled
 }
 
-// record records a claim before it is sent. first is when its session sent its
-// first attempt, and doubt reports whether that one may have landed.
+// record records a claim before it is sent. first is when its session sent its first
+// attempt, and doubt reports whether an earlier attempt of the session may have landed.
 func (a *Agent) record(node int, session string, now time.Duration) (first time.Duration, doubt bool) {
 	n := a.napping
 	if n == nil {
@@ -77,12 +77,12 @@ func (a *Agent) boundNow(t *tenure.Term) {
 	if a.napping == nil {
 		return
 	}
-	// The clocks as that claim read them: it requested an expiry of its wall clock
-	// plus TTL. If the confirmed claim was an earlier one whose answer was lost, its
-	// own readings apply.
+	// These are the clocks as the confirmed claim read them: the expiry that it requested
+	// was its wall clock plus TTL. That claim may be an earlier attempt, whose answer was
+	// lost.
 	short := max(t.Lease.ExpiresAt.Add(a.cfg.ClaimGuard).Sub(t.Lease.ReservedUntil), 0)
 	mono := t.Deadline + a.cfg.Guard - a.cfg.TTL + short
-	// For that time, the only readings of the outside clock are the recorded ones.
+	// The outside clock was read only before the first and before the last attempt.
 	outside := a.napping.sending.outside
 	if u := a.pending(); u != nil && mono < u.first+time.Millisecond {
 		outside = u.outside
@@ -104,8 +104,8 @@ func (a *Agent) attemptNow() {
 	}
 }
 
-// confirmedNow records that the last renewal was confirmed, and whether the deadline
-// is its own or an earlier one's; the caller holds mu.
+// confirmedNow records that the last renewal was confirmed. own reports whether the
+// deadline follows from that renewal, and not from an earlier one. The caller holds mu.
 func (a *Agent) confirmedNow(own bool) {
 	if a.napping != nil && own {
 		a.sentAt(a.napping.sending)
@@ -119,7 +119,7 @@ func (a *Agent) refusedBy(err error) {
 	}
 }
 
-// witness takes over the reading of an outside clock.
+// witness stores the reading of an outside clock.
 func (a *Agent) witness(r reading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -184,15 +184,15 @@ func (a *Agent) rested() bool {
 	return left > 0 && (a.isFresh(left) || patience > 0 && left > patience)
 }
 
-// good reports whether the node ID may be used: the lease is good.
+// good reports whether the node ID may be used now.
 func (a *Agent) good() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.usable() && a.leftNow() > 0
 }
 
-// usable reports whether the lease is good apart from the time left; the caller
-// holds mu.
+// usable reports whether the node ID may be used if there is time left; the caller holds
+// mu.
 func (a *Agent) usable() bool {
 	return a.term != nil && a.over == nil && !a.timeline.Copied() && a.earlyBy() <= 0
 }
@@ -214,9 +214,8 @@ func (a *Agent) left() time.Duration {
 	return a.leftNow()
 }
 
-// wakeUp finds out whether the machine was copied in its sleep. If so, its lease
-// belongs to the other copy as well, and so does a claim that was sent and never
-// answered.
+// wakeUp finds out whether the machine was copied while it slept. If so, another copy may
+// have the same lease, and the same unanswered claim, so the agent gives up both.
 func (a *Agent) wakeUp() {
 	if !a.timeline.Copied() {
 		return
@@ -229,8 +228,8 @@ func (a *Agent) wakeUp() {
 }
 
 // keep renews until a renewal is confirmed, or the node ID is lost. The error reports
-// that nothing was confirmed before ctx ended. A lease that is still good is kept
-// without an answer: a later use tries again.
+// that nothing was confirmed before ctx ended. If the lease is still good, keep returns
+// without a confirmation, and a later use tries again.
 func (a *Agent) keep(ctx context.Context) error {
 	for n := 0; ; n++ {
 		a.napping.trouble = nil
@@ -240,7 +239,7 @@ func (a *Agent) keep(ctx context.Context) error {
 		}
 		again := false
 		select {
-		case <-a.nudged: // it reserved less than it should
+		case <-a.nudged: // the renewal reserved less than it should
 			again = true
 		default:
 		}
@@ -259,7 +258,7 @@ func (a *Agent) keep(ctx context.Context) error {
 // begin waits until the last holder's span has passed: the new span begins after it.
 func (a *Agent) begin(ctx context.Context) error {
 	for left := a.early(); left > 0; left = a.early() {
-		if left > a.cfg.ClaimGuard { // which the claim did not take over: the clock was set back
+		if left > a.cfg.ClaimGuard { // longer than the claim accepted: the clock was set back since
 			return fmt.Errorf("%w: by this machine's clock, which says %s, node %d of pool %q belongs to its last holder for another %v: repair the clock",
 				ErrClockBehind, protocol.Stamp(a.clock.Wall()), a.NodeID(), a.cfg.Pool, left.Round(time.Millisecond))
 		}
@@ -270,8 +269,8 @@ func (a *Agent) begin(ctx context.Context) error {
 	return nil
 }
 
-// beRested lets uses continue without a request for a while, after an unanswered
-// renewal, or one that an open widening kept short.
+// beRested lets uses continue without a request for a while, after a renewal that was not
+// answered, or that an open widening kept short.
 func (a *Agent) beRested() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Each of two pauses is shown by another clock, and together they are longer than the
-// lease: nobody believes in it.
+// Two pauses, each shown by a different clock, are together longer than the lease. The
+// lease may not be relied on afterwards.
 func TestOnDemandEachPauseByAnotherClock(t *testing.T) {
 	const pause = 200 * time.Second
 	byMono := func(d *dozy) { d.wallLag.Add(int64(pause)) }
@@ -45,8 +45,8 @@ func TestOnDemandEachPauseByAnotherClock(t *testing.T) {
 	}
 }
 
-// A claim that is settled after a pause is as old as the outside clock says, although
-// that was read after it.
+// If a claim is settled after a pause, its age is by the outside clock, even though that
+// clock was read only after the pause.
 func TestOnDemandClaimInDoubtByTheOutsideClock(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -76,7 +76,8 @@ func TestOnDemandClaimInDoubtByTheOutsideClock(t *testing.T) {
 	})
 }
 
-// While the lease is good, a renewal without an answer fails none of those who wait.
+// While the lease is good, an unanswered renewal is not an error for any of the callers
+// that wait for it.
 func TestOnDemandRenewalWithoutAnAnswerFailsNobody(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -96,8 +97,8 @@ func TestOnDemandRenewalWithoutAnAnswerFailsNobody(t *testing.T) {
 	})
 }
 
-// The wait for the end of the last holder's reservation is neither cut short nor filled
-// with renewals.
+// While Refresh waits for the end of the last holder's reservation, it neither returns
+// early nor sends renewals.
 func TestOnDemandEarly(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -121,13 +122,13 @@ func TestOnDemandEarly(t *testing.T) {
 		if _, err := o.Lease(); err != nil {
 			t.Errorf("after the wait: got %v, want a lease", err)
 		}
-		if got := counts(s); got[0] != 1 || got[1] > 1 { // a clock that went back and forth may cost one
+		if got := counts(s); got[0] != 1 || got[1] > 1 { // a clock that went back and forth may cost one renewal
 			t.Errorf("claims and renewals: got %v, want 1 and 1 at most", got)
 		}
 	})
 }
 
-// The layout is read in time too.
+// Generator returns before its deadline even if the pool's layout cannot be read.
 func TestOnDemandGeneratorDeadline(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := mute{Network: fixture.NewNetwork(1)}
@@ -150,7 +151,7 @@ func TestOnDemandGeneratorDeadline(t *testing.T) {
 	})
 }
 
-// mute never answers for the pool's item.
+// mute is a network that does not answer reads of the pool's item while it is muted.
 type mute struct {
 	*fixture.Network
 	muted bool
@@ -164,7 +165,7 @@ func (s *mute) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, er
 	return s.Network.PoolItem(ctx, pool)
 }
 
-// A store that does not end a request which was given up makes no later call late.
+// If a store does not end a request that was given up, later calls still return in time.
 func TestOnDemandBehindARequestThatDoesNotEnd(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -190,8 +191,8 @@ func TestOnDemandBehindARequestThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// A widening that stays open keeps leases short, and this role may not end it: uses do
-// not ask each time.
+// A widening that stays open, and that this role may not end, keeps leases short. Even
+// so, not every use sends a request.
 func TestOnDemandBesideAnOpenWidening(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := capped{fixture.NewNetwork(4), time.Now().Add(time.Minute)}
@@ -209,7 +210,7 @@ func TestOnDemandBesideAnOpenWidening(t *testing.T) {
 	})
 }
 
-// capped is the table of a pool with an open widening, from a time on.
+// capped is the table of a pool with an open widening whose width begins at from.
 type capped struct {
 	*fixture.Network
 	from time.Time
@@ -222,7 +223,7 @@ func (s capped) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, e
 }
 
 // A copy of the process was made while its claim was in doubt. The original has settled
-// the claim and renewed since: the copy that ends releases none of that.
+// the claim and renewed since. When the copy ends, it does not release the node ID.
 func TestOnDemandCopyOfAClaimInDoubtEnds(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -232,7 +233,7 @@ func TestOnDemandCopyOfAClaimInDoubtEnds(t *testing.T) {
 		o, _ := onDemand(t, s)
 		brief(t, o)
 		l := item(t, s, 0)
-		until := l.ReservedUntil.Add(4 * time.Minute) // by the original, which stamps that
+		until := l.ReservedUntil.Add(4 * time.Minute) // reserved by the original, which stamps up to there
 		res, err := s.Memory.Write(t.Context(), protocol.Renew{
 			Key: protocol.Key{Pool: "orders"}, Session: l.Holder, Version: l.Version, Renewal: 1,
 			ExpiresAt: until, ReservedUntil: until, Confirmed: l.ReservedUntil,

@@ -23,14 +23,14 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// death is the fate of a connection while its process is frozen.
+// death is what happens to a connection while its process is frozen.
 type death int32
 
 const (
 	alive  death = iota
-	closed       // the peer has closed it: FIN
+	closed       // the peer closes the connection: FIN
 	reset        // the next packet is answered by RST
-	hole         // packets vanish, nothing answers
+	hole         // packets vanish, and nothing answers
 )
 
 // gateway forwards connections, and counts the requests that its clients send.
@@ -149,7 +149,7 @@ func (g *gateway) down(n *line) {
 	}
 }
 
-// kill lets the connections die that there are.
+// kill lets all present connections die.
 func (g *gateway) kill(how death) (lines int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -178,9 +178,9 @@ func embeddedPool(t *testing.T) (g *gateway, table string) {
 	return newGateway(t, endpoint.Host), table
 }
 
-// A connection that a freeze has killed costs one retry, not a failed invocation: an
-// idle one, and one whose answer was not read yet; of the agent's client, and of the
-// user's own.
+// A connection that a freeze has killed costs one retry, and does not fail the invocation.
+// This holds for an idle connection and for one whose answer was not read yet, with the
+// agent's client and with the user's own.
 func TestFreezeKillsConnection(t *testing.T) {
 	for name, how := range map[string]death{"closed": closed, "reset": reset, "hole": hole} {
 		for _, own := range []bool{true, false} {
@@ -226,7 +226,8 @@ func freezeKills(t *testing.T, how death, own, midway bool) {
 	began := time.Now()
 	id := next(t, o, ids)
 	t.Logf("the invocation after the freeze: %d requests, %v", g.requests.Load(), time.Since(began).Round(time.Millisecond))
-	// Not all requests: a machine under load may repeat one that was slow.
+	// Only requests that died are counted, since a machine under load may repeat a slow
+	// one.
 	if got := g.lost.Load(); got > 1 {
 		t.Errorf("requests that died with their connection: got %d, want 1 at most, for one retry", got)
 	}
@@ -235,8 +236,8 @@ func freezeKills(t *testing.T, how death, own, midway bool) {
 	}
 }
 
-// whole sends bodies without their WriteTo method, which breaks connections now and
-// then (aws-sdk-go-v2 issue 1825).
+// whole sends bodies without their WriteTo method, since that method sometimes breaks
+// connections (aws-sdk-go-v2 issue 1825).
 type whole struct{ *http.Transport }
 
 func (w whole) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -247,7 +248,7 @@ func (w whole) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Transport.RoundTrip(r)
 }
 
-// userClient is a client that the user's handler shares with the agent.
+// userClient returns a client that the user's handler shares with the agent.
 func userClient(t *testing.T, endpoint string) *dynamodb.Client {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 10}

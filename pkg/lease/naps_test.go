@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// once meddles with the first write of a kind only.
+// once lets meddle handle the first write of kind W, and only that one.
 func once[W protocol.Write](s *fixture.Network, meddle func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error)) {
 	done := false
 	s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
@@ -24,7 +24,7 @@ func once[W protocol.Write](s *fixture.Network, meddle func(ctx context.Context,
 	})
 }
 
-// brief is a call with a short deadline that must not succeed.
+// brief calls Refresh with a short deadline. The call must not succeed.
 func brief(t *testing.T, o *lease.OnDemand) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -34,8 +34,8 @@ func brief(t *testing.T, o *lease.OnDemand) {
 	}
 }
 
-// A claim whose answer was lost, with its caller, is settled at the next use by the same
-// session, before any other node ID is tried.
+// If both the answer to a claim and its caller are lost, the next use settles that claim,
+// with the same session, before it tries any other node ID.
 func TestOnDemandSettlesItsClaim(t *testing.T) {
 	for name, landed := range map[string]bool{"that landed": true, "that did not": false} {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,8 @@ func held(t *testing.T, s lease.Store) (n int) {
 	return n
 }
 
-// A claim that was sent before a freeze and answered after it is as old as the freeze is
-// long, also where only the wall clock shows that: nobody believes in it.
+// A claim that was sent before a freeze and answered after it is as old as the freeze was
+// long, even if only the wall clock shows the freeze. So its lease may not be relied on.
 func TestOnDemandFrozenWhileItClaims(t *testing.T) {
 	for name, lost := range map[string]bool{"the answer comes": false, "the answer is lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestOnDemandFrozenWhileItClaims(t *testing.T) {
 	}
 }
 
-// A copy of the process is made while it sleeps, or while its claim has no answer: it
-// gives up the shared node ID, and never claims it again.
+// A copy of a process that is made while the process sleeps, or while its claim has no
+// answer, gives up the shared node ID, and never claims it again with the same session.
 func TestOnDemandCopied(t *testing.T) {
 	for name, pending := range map[string]bool{"with a lease": false, "with a claim in doubt": true} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestOnDemandCopied(t *testing.T) {
 	}
 }
 
-// Close releases what there is, once, and nothing else is ever sent.
+// Close releases what the agent holds, once, and nothing is sent afterwards.
 func TestOnDemandClose(t *testing.T) {
 	closing := func(t *testing.T, s *fixture.Network, o *lease.OnDemand, want int) {
 		t.Helper()
@@ -236,7 +236,7 @@ func TestOnDemandClose(t *testing.T) {
 			}
 		})
 	})
-	// SIGTERM comes while a request is under way: the claim that landed is given back.
+	// SIGTERM comes while a request is in flight. The claim that landed is abandoned.
 	t.Run("during a call", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(4)
@@ -261,7 +261,8 @@ func TestOnDemandClose(t *testing.T) {
 			}
 		})
 	})
-	// A store that does not end its request gets no release after it: order is lost.
+	// If the store does not end the request in flight, Close sends no release, since the
+	// two could arrive in any order.
 	t.Run("a request that does not end", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(4)
@@ -284,8 +285,8 @@ func TestOnDemandClose(t *testing.T) {
 	})
 }
 
-// A renewal whose answer was lost and a thief who came after the expiry: each time the
-// table decides.
+// After a renewal whose answer was lost, and after a thief has claimed the expired lease,
+// the agent does what the table says.
 func TestOnDemandRenewalInDoubt(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -311,8 +312,8 @@ func TestOnDemandRenewalInDoubt(t *testing.T) {
 	})
 }
 
-// A renewal that was sent before a freeze is as old as the freeze is long: another one
-// follows before the use goes on.
+// A renewal that was sent before a freeze is as old as the freeze was long, so another
+// renewal follows before the use goes on.
 func TestOnDemandFrozenWhileItRenews(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -334,7 +335,8 @@ func TestOnDemandFrozenWhileItRenews(t *testing.T) {
 	})
 }
 
-// A wall clock that was set back hides no time that the monotonic clock has counted.
+// If the wall clock was set back, the time that the monotonic clock has counted still
+// counts.
 func TestOnDemandWallClockSetBack(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -349,7 +351,7 @@ func TestOnDemandWallClockSetBack(t *testing.T) {
 	})
 }
 
-// timeless is a store that does not tell its time, with which nobody's clock is compared.
+// timeless is a store that does not send its time, so that no clock is compared with it.
 type timeless struct{ *fixture.Network }
 
 func (s timeless) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
@@ -358,8 +360,8 @@ func (s timeless) PoolItem(ctx context.Context, pool string) (protocol.PoolItem,
 	return p, err
 }
 
-// A claim that landed without an answer is as old as its session's first attempt, also
-// where the wall clock was set back since.
+// A claim that landed without an answer is as old as its session's first attempt, even if
+// the wall clock was set back since.
 func TestOnDemandClaimInDoubtIsOld(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -378,8 +380,9 @@ func TestOnDemandClaimInDoubtIsOld(t *testing.T) {
 	})
 }
 
-// A claim is answered when its lease is over, and its release is delayed: the session
-// never claims again, for the late release would free milliseconds that it has stamped.
+// A claim is answered after its lease is over, and the release of its node ID is delayed.
+// The session never claims again, since the late release would free milliseconds that it
+// has stamped.
 func TestOnDemandLateAbandon(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

@@ -23,14 +23,14 @@ const defaultOnDemandTTL = 5 * time.Minute
 // left. The lease of an idle process is not renewed, so its node ID becomes free by
 // itself.
 //
-// All methods are safe for concurrent use. It is a [Provider]. NewOnDemand returns one; a
-// nil or zero OnDemand behaves like one that was closed.
+// NewOnDemand returns an OnDemand. It implements [Provider], and all of its methods are
+// safe for concurrent use. A nil or zero OnDemand behaves like one that was closed.
 //
 // The promises are those of [Agent]. IDs are unique regardless of freezes, clocks and
 // lost answers. For Lease, the exclusive right, the agent measures the time since the
 // confirmed attempt with the boot clock, the monotonic clock and the wall clock, and
-// between two uses counts the largest of the three: on a paused machine, only the last
-// may count the pause.
+// between two uses counts the largest of the three: after a pause of the machine, the wall
+// clock may be the only one that shows the pause.
 type OnDemand struct {
 	cfg      Config
 	timeline *snowflake.Timeline
@@ -44,7 +44,7 @@ type OnDemand struct {
 
 	making chan struct{} // held by the call of Generator in progress
 	done   chan struct{}
-	close  func() error // once
+	close  func() error // shuts down at the first call
 }
 
 var _ Provider = (*OnDemand)(nil)
@@ -66,8 +66,8 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 	if cfg.TTL == 0 {
 		cfg.TTL = defaultOnDemandTTL
 	}
-	// Its lease never grows: the environment's settings for growth cannot be wrong for it.
-	// Those of a wrong TTL would be wrong as well, and nobody has set them.
+	// An on-demand lease never grows, so the environment's limits of growth must not cause
+	// errors. Limits that fit the TTL, or the nearest valid TTL, replace them.
 	ttl := min(max(cfg.TTL.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTTL)
 	cfg.MaxTTL, cfg.MaxReserve = cmp.Or(cfg.MaxTTL, ttl), cmp.Or(cfg.MaxReserve, protocol.MaxTTL+ttl)
 	full, err := cfg.withDefaults()
@@ -88,8 +88,8 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 // if less than a third of it is left, and otherwise returns at once. Concurrent calls
 // share one round of requests.
 //
-// It returns before ctx's deadline, and without one after Config.Wait and 30 s at most.
-// When ctx ends, the wait of its caller ends; the attempts that were sent stay
+// It returns before ctx's deadline; without a deadline, it returns within Config.Wait plus
+// 30 s. When ctx ends, so does the wait of its caller; the attempts that were sent stay
 // recorded, and the next call settles them before it tries another node ID. While
 // the lease is good, an unanswered renewal is not an error.
 //
@@ -113,7 +113,7 @@ func (o *OnDemand) Refresh(ctx context.Context) error {
 	wait, stop := inTime(ctx)
 	defer stop()
 	for !mine {
-		select { // it was abandoned, and ends soon
+		select { // the flight was given up, and ends soon
 		case <-f.done:
 		case <-wait.Done():
 			return o.late(context.Cause(wait))
@@ -144,7 +144,7 @@ func (o *OnDemand) Witness(at time.Time) {
 // errNoOnDemand is returned by a nil or zero OnDemand.
 var errNoOnDemand = fmt.Errorf("%w: this OnDemand is nil or zero: lease.NewOnDemand returns one", ErrClosed)
 
-// absent reports whether o is nil or zero, and not from NewOnDemand.
+// absent reports whether o is nil or zero, so that NewOnDemand did not make it.
 func (o *OnDemand) absent() bool { return o == nil || o.done == nil }
 
 // held returns the agent if it ever had a node ID, else nil.
@@ -178,7 +178,7 @@ func (o *OnDemand) Pool() string {
 }
 
 // Lease returns the lease if it may be relied on now, by each of the clocks. It sends no
-// request: if the error is ErrSuspended or ErrLost, call Refresh. After Close it is
+// request: if the error is ErrSuspended or ErrLost, call Refresh. After Close the error is
 // ErrClosed. Any time may pass between the check and an effect elsewhere: the resource
 // should compare Version.
 func (o *OnDemand) Lease() (Lease, error) {
@@ -254,7 +254,8 @@ func (o *OnDemand) decideLayout(want *snowflake.Layout) (snowflake.Layout, error
 	return a.decideLayoutIn(ctx, want)
 }
 
-// Done is closed by Close. A loss ends nothing: Refresh claims another node ID.
+// Done returns a channel that Close closes. A loss does not close it, since Refresh claims
+// another node ID.
 func (o *OnDemand) Done() <-chan struct{} {
 	if o.absent() {
 		return ended

@@ -16,8 +16,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// dozy is the clock of a machine that may be paused so that one of its clocks, or both,
-// do not count the pause.
+// dozy is the clock of a machine that may be paused. One of its clocks, or both, may not
+// count a pause.
 type dozy struct {
 	lease.Clock
 	monoLag, wallLag atomic.Int64
@@ -32,7 +32,8 @@ func (d *dozy) Monotonic() time.Duration {
 }
 func (d *dozy) Generation() uint64 { return d.generation.Load() }
 
-// freeze pauses the machine; the wall clock shows it, or nothing does.
+// freeze pauses the machine. Either only the wall clock counts the pause, or no clock
+// does.
 func (d *dozy) freeze(t time.Duration, wallShows bool) {
 	d.monoLag.Add(int64(t))
 	if !wallShows {
@@ -41,10 +42,11 @@ func (d *dozy) freeze(t time.Duration, wallShows bool) {
 	fixture.Wait(t)
 }
 
-// jump is a freeze that only the wall clock shows, while no timer goes on.
+// jump sets the wall clock ahead, like a freeze that only the wall clock counts and in
+// which no timer advances.
 func (d *dozy) jump(t time.Duration) { d.wallLag.Add(-int64(t)) }
 
-// onDemand makes an agent on the pool of s, with a dozy clock.
+// onDemand returns an on-demand agent on the pool of s, with a dozy clock.
 func onDemand(t *testing.T, s lease.Store, change ...func(*lease.Config)) (*lease.OnDemand, *dozy) {
 	t.Helper()
 	d := newDozy()
@@ -92,14 +94,14 @@ func steal(t *testing.T, s *fixture.Network, node int) {
 	}
 }
 
-// counts is how many claims and renewals were sent.
+// counts returns how many claims and renewals were sent.
 func counts(s *fixture.Network) [2]int {
 	return [2]int{len(fixture.WritesOf[protocol.Claim](s)), len(fixture.WritesOf[protocol.Renew](s))}
 }
 
-// Nothing is sent before the first use, a use with enough of the lease left costs
-// nothing, a process that sleeps sends nothing, and continuous use costs a renewal per
-// two thirds of the lease.
+// An on-demand agent sends nothing before the first use, while enough of the lease is
+// left, or while the process sleeps. Continuous use costs one renewal in two thirds of
+// the lease.
 func TestOnDemandSendsWhenUsed(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -141,7 +143,7 @@ func TestOnDemandSendsWhenUsed(t *testing.T) {
 }
 
 // A process that slept goes on with its node ID if nobody took it, and with another one
-// otherwise. Its IDs grow all the same.
+// otherwise. Its IDs grow in both cases.
 func TestOnDemandAfterASleep(t *testing.T) {
 	for name, wallOnly := range map[string]bool{"that each clock shows": false, "that only the wall clock shows": true} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +157,7 @@ func TestOnDemandAfterASleep(t *testing.T) {
 				sleep := func() {
 					if wallOnly {
 						d.freeze(time.Hour, true)
-						fixture.Wait(20 * time.Millisecond) // a generator that catches up does not look before
+						fixture.Wait(20 * time.Millisecond) // a generator that catches up reads the wall clock only then
 					} else {
 						fixture.Wait(time.Hour)
 					}
@@ -166,7 +168,7 @@ func TestOnDemandAfterASleep(t *testing.T) {
 				if _, err := o.Lease(); !errors.Is(err, lease.ErrSuspended) {
 					t.Errorf("Lease after a sleep: got %v, want ErrSuspended", err)
 				}
-				if id, err := g.Next(); err == nil { // a courtesy: the stamp would be in its span
+				if id, err := g.Next(); err == nil { // not a promise, since the stamp would be in the span
 					t.Errorf("Next after a sleep, without Refresh: got %v, want an error", id)
 				}
 				after := next(t, o, g)
@@ -196,8 +198,8 @@ func TestOnDemandAfterASleep(t *testing.T) {
 	}
 }
 
-// A pause that an outside clock alone shows counts, and so does a step of the wall clock
-// back during it: the largest of the clocks counts.
+// A pause that only an outside clock shows counts, even if the wall clock steps back
+// during the pause: the clock that shows the most time counts.
 func TestOnDemandWitness(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -221,7 +223,7 @@ func TestOnDemandWitness(t *testing.T) {
 	})
 }
 
-// Many callers at once are one flight.
+// Many concurrent callers share one flight.
 func TestOnDemandSingleFlight(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(256)
@@ -317,7 +319,7 @@ func TestOnDemandDeadline(t *testing.T) {
 	}
 }
 
-// Without a deadline a call ends too.
+// A call without a deadline ends as well.
 func TestOnDemandWithoutADeadline(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(8)
@@ -335,8 +337,8 @@ func TestOnDemandWithoutADeadline(t *testing.T) {
 	})
 }
 
-// A problem is the error of each call, with its remedy, and the next call works once it
-// is fixed.
+// While there is a problem, each call returns it as an error with its remedy. Once the
+// problem is fixed, the next call works.
 func TestOnDemandErrors(t *testing.T) {
 	t.Run("exhausted", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -388,8 +390,8 @@ func TestOnDemandErrors(t *testing.T) {
 	})
 }
 
-// While the lease is good a renewal without an answer is no error, and the calls that
-// follow do not wait for the store each.
+// While the lease is good, an unanswered renewal is not an error, and not every later call
+// waits for the store.
 func TestOnDemandRenewsInTime(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

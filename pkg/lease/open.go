@@ -91,7 +91,7 @@ func openClient(ctx context.Context, endpoint string, idle time.Duration) (*dyna
 // SDK's own client cannot be closed, so each failed start would leave some open.
 func ownConnections(cfg aws.Config, idle time.Duration) (*http.Client, func()) {
 	sdk, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
-	if !ok { // openClient's own client, at most with more certificates
+	if !ok { // cannot happen: cfg has openClient's own client, at most with more certificates
 		sdk = awshttp.NewBuildableClient()
 	}
 	transport := sdk.GetTransport()

@@ -26,7 +26,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// bareEnvironment takes everything away that the SDK could find.
+// bareEnvironment removes all configuration that the SDK could find.
 func bareEnvironment(t *testing.T) {
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "AWS_") {
@@ -55,7 +55,7 @@ func TestLoopbackNeedsNothing(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
 	t.Setenv("NODELEASE_TABLE", table)
 	t.Setenv("NODELEASE_POOL", "orders")
-	a, err := lease.Start(t.Context(), lease.Config{Logger: slog.New(slog.DiscardHandler)}) // the rest from the environment
+	a, err := lease.Start(t.Context(), lease.Config{Logger: slog.New(slog.DiscardHandler)}) // the rest is from the environment
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestEndpointIsChecked(t *testing.T) {
 	}
 }
 
-// Nothing listens there: the error names the address and the remedy.
+// If nothing listens at the endpoint, the error names the address and the remedy.
 func TestNobodyAnswers(t *testing.T) {
 	cfg := fixture.Config(nil)
 	store, err := lease.Open(t.Context(), "leases", "http://127.0.0.1:1")
@@ -100,8 +100,8 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// A thousand starts that fail, as in a loop around Start, leave nothing behind:
-// neither goroutines nor connections nor memory.
+// A thousand failed starts, as in a loop around Start, leave no goroutines, connections or
+// memory behind.
 func TestStartsThatFailLeaveNothing(t *testing.T) {
 	bareEnvironment(t)
 	client := dynamotest.Embedded(t)
@@ -126,7 +126,7 @@ func TestStartsThatFailLeaveNothing(t *testing.T) {
 				t.Fatalf("got %v, want lease.ErrPoolNotSeeded", err)
 			}
 		}
-		for began := time.Now(); open.Load() > 0; runtime.Gosched() { // the last ones may be on their way
+		for began := time.Now(); open.Load() > 0; runtime.Gosched() { // the last connections may be closing
 			if time.Since(began) > 10*time.Second {
 				t.Fatalf("%d connections are open after %d starts that failed", open.Load(), times)
 			}
@@ -144,12 +144,12 @@ func TestStartsThatFailLeaveNothing(t *testing.T) {
 	}
 }
 
-// closedBody is a body of the SDK after it was closed: WriteTo says io.EOF.
+// closedBody is a body of the SDK after it was closed: WriteTo returns io.EOF.
 type closedBody struct{ io.ReadCloser }
 
 func (closedBody) WriteTo(io.Writer) (int64, error) { return 0, io.EOF }
 
-// A body that the SDK has closed breaks no connection under an answer that is still
+// A body that the SDK has closed does not break the connection while the answer is still
 // being read.
 func TestAnswersAreReadWhole(t *testing.T) {
 	bareEnvironment(t)
@@ -179,7 +179,8 @@ func TestAnswersAreReadWhole(t *testing.T) {
 	}
 }
 
-// A start judges the table that it finds, and the answers of DynamoDB.
+// The following tests are for the errors of a start about the table, and about DynamoDB's
+// answers.
 
 func TestMissingTable(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, _ string) {
@@ -208,7 +209,7 @@ func TestWrongKeys(t *testing.T) {
 	})
 }
 
-// described is a client whose table is described otherwise.
+// described is a client that changes the description of the table.
 type described struct {
 	*dynamodb.Client
 	change func(*types.TableDescription)
@@ -263,8 +264,8 @@ func TestReplication(t *testing.T) {
 	}
 }
 
-// Start judges each answer of AWS: errors that no retry fixes end it at once with
-// the remedy, the others are retried.
+// Start handles each error of AWS: an error that no retry fixes ends the start at once,
+// with the remedy; after other errors it retries.
 func TestAWSErrors(t *testing.T) {
 	type answer struct {
 		status  int
@@ -275,7 +276,7 @@ func TestAWSErrors(t *testing.T) {
 		name   string
 		op     string // the call that gets the answer
 		answer answer
-		want   error // nil: tried again
+		want   error // nil if the call is retried
 		text   string
 	}{
 		{"denied", "GetItem", answer{400, "AccessDeniedException", "User: arn:aws:iam::1:role/r is not authorized to perform: dynamodb:GetItem"}, lease.ErrAccess, "GrantLease"},
@@ -297,7 +298,7 @@ func TestAWSErrors(t *testing.T) {
 			if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
 				t.Fatal(err)
 			}
-			// A proxy that sends the answer: always if it is final, else once.
+			// The proxy sends the answer always if it is final, and otherwise once.
 			var given atomic.Int64
 			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "."+c.op) && (given.Add(1) == 1 || c.want != nil) {
@@ -314,7 +315,7 @@ func TestAWSErrors(t *testing.T) {
 				t.Fatalf("got %v, want %v with %q", err, c.want, c.text)
 			}
 			want := int64(1)
-			if c.op == "GetItem" { // of a hint card, and then of the pool's item
+			if c.op == "GetItem" { // one for a hint card, and one for the pool's item
 				want = 2
 			}
 			if c.want != nil && given.Load() != want {
@@ -348,8 +349,8 @@ func forward(t *testing.T, client *dynamodb.Client, w http.ResponseWriter, r *ht
 	_, _ = io.Copy(w, res.Body)
 }
 
-// DynamoDB's words about a throttle reach events and logs unchanged:
-// the limit in a word, the reason and the remedy in the error.
+// What DynamoDB says about a throttled request reaches events and logs: the limit as one
+// word, and the reason and the remedy in the error.
 func TestThrottlesSayWhichLimit(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
@@ -406,7 +407,7 @@ func TestThrottlesSayWhichLimit(t *testing.T) {
 	}
 }
 
-// lineWriter takes the lines of a log.
+// lineWriter is a log's writer that sends each line to a channel.
 type lineWriter chan string
 
 func (w lineWriter) Write(p []byte) (int, error) {

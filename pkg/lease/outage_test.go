@@ -29,8 +29,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// The table's answer about how long a holder makes IDs without it is right: the holder
-// does until then, by its own clock for at most as long as the guards more.
+// IDsUntil is right: without the table, a holder makes IDs until then, and by its own
+// clock for at most the guards' length longer.
 func TestIDsUntilIsTrue(t *testing.T) {
 	for name, c := range map[string]struct {
 		lives time.Duration
@@ -79,8 +79,8 @@ func TestIDsUntilIsTrue(t *testing.T) {
 	}
 }
 
-// away is a store that can be away for everybody, as a Region is: requests are
-// abandoned, and those under way are not executed.
+// away is a store that can be away for everybody, as in an outage of a Region. Then it
+// answers no requests, and does not execute those in flight.
 type away struct {
 	*leasetest.Memory
 	gone atomic.Bool
@@ -129,9 +129,10 @@ func (a *away) Get(ctx context.Context, pool string, node int) (*protocol.Lease,
 	return a.Memory.Get(ctx, pool, node)
 }
 
-// A fleet holds all of its pool, and as many processes wait, some since before the
-// outage and some since a time in it. When it is over every holder resumes. Leases of
-// processes that died in it are taken soon after.
+// A fleet holds all of its pool, and as many processes wait for node IDs, some since
+// before an outage and some since a time during it. When the outage is over, every holder
+// resumes. The leases of processes that died during the outage are claimed soon
+// afterwards.
 func TestOutageOfAFullPool(t *testing.T) {
 	for _, size := range []int{1, 8, 40} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
@@ -194,7 +195,7 @@ func TestOutageOfAFullPool(t *testing.T) {
 
 const oldPool = 20
 
-// oldFleet is holders that are eight hours old, in a pool of 20.
+// oldFleet is a group of holders that are eight hours old, in a pool of 20.
 type oldFleet struct {
 	agents   []*lease.Agent
 	makers   []*snowflake.Generator
@@ -229,14 +230,14 @@ func (f *oldFleet) make(t *testing.T, i int) error {
 	return err
 }
 
-// ready reports whether a holder is.
+// ready reports whether a holder is ready.
 func (f *oldFleet) ready(i int) bool {
 	w := httptest.NewRecorder()
 	f.agents[i].Ready().ServeHTTP(w, nil)
 	return w.Code == http.StatusOK
 }
 
-// outlasts lets three hours pass, in which every holder makes IDs and is ready.
+// outlasts lets three hours pass, in which every holder must make IDs and be ready.
 func (f *oldFleet) outlasts(t *testing.T) {
 	for end := time.Now().Add(3 * time.Hour); time.Now().Before(end); fixture.Wait(time.Minute) {
 		for i := range f.agents {
@@ -247,7 +248,7 @@ func (f *oldFleet) outlasts(t *testing.T) {
 	}
 }
 
-// hasAll reports a holder that is not back ten seconds after the outage, with its node ID.
+// hasAll checks that every holder has its node ID again ten seconds after the outage.
 func (f *oldFleet) hasAll(t *testing.T) {
 	fixture.Wait(10 * time.Second)
 	for i, a := range f.agents {
@@ -257,10 +258,10 @@ func (f *oldFleet) hasAll(t *testing.T) {
 	}
 }
 
-// An outage of three hours in which no request is answered. At 30 % of the pool, holders
-// that are eight hours old go on making IDs and stay ready; one that has just begun
-// stops. At 90 % of it leases are short, and all stop after 16 s. Either way all keep their
-// node IDs, and no ID is made twice.
+// In an outage of three hours, no request is answered. If 30 % of the pool is held,
+// holders that are eight hours old go on making IDs and stay ready, but a holder that has
+// just begun stops. If 90 % is held, leases are short, and all holders stop after 16 s.
+// In both cases all holders keep their node IDs, and no ID is made twice.
 func TestOutageOfHours(t *testing.T) {
 	for name, c := range map[string]struct {
 		holders int
@@ -301,10 +302,10 @@ func TestOutageOfHours(t *testing.T) {
 	}
 }
 
-// An outage of three hours in which the name of DynamoDB's endpoint has no address, as in
-// us-east-1 in October 2025, and each renewal needs a new connection: holders at 30 % of the
-// pool renew all the time at the address that answered last. In one that answers nobody at
-// that address either, they outlast the outage by their reservation.
+// In an outage of three hours, the name of DynamoDB's endpoint has no address, as in
+// us-east-1 in October 2025, and each renewal needs a new connection. If 30 % of the pool
+// is held, holders renew all the time at the address that answered last. If that address
+// does not answer either, their reservations last longer than the outage.
 func TestOutageOfTheName(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
@@ -343,7 +344,7 @@ type region struct {
 	once     sync.Once
 	roots    *x509.CertPool
 	nameless atomic.Bool // the name has no address
-	gone     atomic.Bool // and no address answers
+	gone     atomic.Bool // no address answers
 	dialed   atomic.Int64
 }
 
@@ -368,7 +369,7 @@ func newRegion(t *testing.T) *region {
 	return r
 }
 
-// client is the product's own, whose connections lead here.
+// client returns the client of OpenClient, with connections that lead to this region.
 func (r *region) client(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	c, err := lease.OpenClient(t.Context(), "https://"+regionName)
@@ -382,7 +383,7 @@ func (r *region) client(t *testing.T) *dynamodb.Client {
 	})
 }
 
-// poolmetric makes the pool, and counts it each minute.
+// poolmetric creates the pool, and counts it each minute.
 func (r *region) poolmetric(t *testing.T) {
 	t.Helper()
 	client := r.client(t)
@@ -458,7 +459,7 @@ func (r *region) Close() error {
 // Addr implements [net.Listener].
 func (r *region) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 443} }
 
-// cable is a connection to the region, which loses what is sent while that is gone.
+// cable is a connection to the region. While the region is gone, it loses what is sent.
 type cable struct {
 	net.Conn
 	of *region

@@ -21,7 +21,7 @@ type owner struct {
 }
 
 // metadataLimit is how long requests to ECS may take together. A start does not wait
-// longer, since the answer only improves logs and checks the clock earlier.
+// longer, since the answer only improves the logs and lets a wrong clock be found earlier.
 const metadataLimit = 2 * time.Second
 
 // hostName matches names that can be written to an item and a log line unchanged.
@@ -70,7 +70,7 @@ func identify(ctx context.Context) owner {
 	return o
 }
 
-// introduce returns c with the name of this process as its Task, unless c has one, and
+// introduce returns c with the name of this process as its Task, unless c has a Task, and
 // with facts about the process in its metadata, as far as they fit.
 func (o owner) introduce(c Config) Config {
 	facts := [][2]string{{MetadataLibrary, release()}}

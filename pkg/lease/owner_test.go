@@ -22,11 +22,11 @@ import (
 
 const (
 	arn = "arn:aws:ecs:eu-west-1:123456789012:task/prod/0123456789abcdef0123456789abcdef"
-	// good is a shortened answer of Fargate.
+	// good is a shortened answer of Fargate's metadata endpoint.
 	good = `{"Cluster":"prod","TaskARN":"` + arn + `","Family":"orders","AvailabilityZone":"eu-west-1b","Containers":[{"Name":"app"}]%s}`
 )
 
-// onECS is a metadata server; identify asks it as a task would.
+// onECS starts a metadata server, which identify asks as it would in a task.
 func onECS(t *testing.T, answer http.HandlerFunc) {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -107,8 +107,8 @@ func TestIdentifyElsewhere(t *testing.T) {
 	}
 }
 
-// Whatever the metadata endpoint does, the start goes on in a bounded time, by
-// host and pid, and with a warning.
+// Whatever the metadata endpoint does, the start goes on within a bounded time, with host
+// and pid as its name, and with a warning.
 func TestIdentifyBroken(t *testing.T) {
 	asked := 0
 	for name, c := range map[string]struct {
@@ -155,7 +155,7 @@ func TestIdentifyBroken(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 			says := c.says
-			if took >= metadataLimit { // the machine is too slow to get as far as that
+			if took >= metadataLimit { // the machine was too slow to get to the expected error
 				says = "deadline exceeded"
 			}
 			if o.name != hostAndPID(t) || o.warning == nil || !strings.Contains(o.warning.Error(), says) {
@@ -166,13 +166,13 @@ func TestIdentifyBroken(t *testing.T) {
 			}
 		})
 	}
-	if asked < 1 || asked > 3 { // as far as there was time
+	if asked < 1 || asked > 3 { // fewer than 3 if there was no time
 		t.Errorf("asked %d times, want 3", asked)
 	}
 }
 
-// The facts about this process go into a lease's metadata where there is room
-// for it, and the user's own map is not changed.
+// The facts about this process are added to a lease's metadata if there is room, and the
+// user's own map is not changed.
 func TestWithFacts(t *testing.T) {
 	facts := [][2]string{{"zone", "eu-west-1b"}, {"cluster", "prod"}, {"lib", "v1.2.3"}, {"region", ""}}
 	given := map[string]string{"build": "7"}
@@ -199,7 +199,7 @@ func TestWithFacts(t *testing.T) {
 	}
 }
 
-// A user's own name for the task leaves zone and cluster to the user too.
+// If the user names the task, zone and cluster are left to the user as well.
 func TestIntroduce(t *testing.T) {
 	o := owner{name: arn, task: ecs.Task{Zone: "eu-west-1b", Cluster: "prod"}}
 	if c := o.introduce(Config{}); c.Task != arn || c.Metadata["zone"] != "eu-west-1b" || c.Metadata["cluster"] != "prod" {
@@ -214,8 +214,8 @@ func TestIntroduce(t *testing.T) {
 	}
 }
 
-// ECS is asked about the clock again from time to time, outside the loop, and a
-// clock that has become bad causes a warning.
+// An agent asks ECS about the clock again from time to time, outside the loop, and warns
+// if the clock has become bad.
 func TestECSIsAskedAgain(t *testing.T) {
 	var bound atomic.Int64
 	var asked atomic.Int64

@@ -29,12 +29,12 @@ func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
 	return p, err
 }
 
-// readHint reads one of the pool's hint cards in place of the pool's item; ok is false where
-// the item has to be read. Only a start calls it, since herds start at the same moment. sent
-// is set to the wall clock before each attempt. It fails only if the store did not answer
-// before ctx ended.
+// readHint reads one of the pool's hint cards in place of the pool's item; ok is false if
+// the item has to be read. Only a start calls readHint, because herds read the item only
+// when they start. sent is set to the wall clock before each attempt. readHint fails only
+// if the store did not answer before ctx ended.
 //
-// Invariant: a card never takes back what this agent knows of its pool.
+// Invariant: a card that is older than the item that this agent has read is not used.
 func (a *Agent) readHint(ctx context.Context, sent *time.Time) (p protocol.PoolItem, ok bool, err error) {
 	s, cheap := a.cfg.Store.(protocol.CardStore)
 	if !cheap {
@@ -92,8 +92,8 @@ func (a *Agent) learn(p protocol.PoolItem) {
 }
 
 // uncap reads the pool again when an open widening keeps this agent from reserving as
-// much as it needs. If the widening is still open, the agent voids it: a dead widener
-// stops no one, and a live one begins again later.
+// much as it needs. If the widening is still open, the agent voids it, so that a dead
+// widener does not stop anyone. A live widener begins again later.
 func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	bites := func() bool { return a.cfg.timings().Capped(a.pool, now) }
 	if !bites() || !a.reread(ctx) || !bites() {
@@ -103,9 +103,10 @@ func (a *Agent) uncap(ctx context.Context, now time.Time) {
 }
 
 // unstick reads the pool again when this holder has asked for more than an open widening
-// allows, as one does whose lease grew before it knew of the widening. Long before the
-// cap affects others, this holder cannot request anything. A live widener will finish
-// soon, so the holder waits for it, and voids the widening only to keep its lease.
+// allows, because its lease had grown before it knew of the widening. Such a holder
+// cannot send a renewal, long before the cap affects others. A live widener will finish
+// soon, so the holder waits for it, and voids the widening only if it would lose its
+// lease otherwise.
 func (a *Agent) unstick(ctx context.Context) {
 	a.mu.Lock()
 	t := a.term
@@ -134,15 +135,15 @@ func (a *Agent) voidWiden(ctx context.Context) {
 	}
 }
 
-// openGroups opens as many groups again as are open, unless someone else just did:
-// see [protocol.OpenNext].
+// openGroups doubles the number of open groups, as far as [protocol.OpenNext] allows,
+// unless someone else has just done so.
 //
 // In a narrow pool the width follows the open groups in the background, as long as
 // there is headroom. Without headroom, a claimant that finds no node ID at all widens
 // first; the added node IDs can be claimed when the new width begins.
 //
-// A role that may not write the pool's item makes do with the groups that are open:
-// the reaper function and operators open more.
+// An agent whose role may not write the pool's item makes do with the groups that are
+// open, until the reaper function or an operator opens more.
 func (a *Agent) openGroups(ctx context.Context, s *tenure.Search, full bool) error {
 	if a.denied {
 		return nil
@@ -165,9 +166,10 @@ func (a *Agent) mayNot(do string, err error) {
 // openMore is openGroups for a role that may write the pool's item.
 func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error {
 	_, before := a.pool.GroupsOpen()
-	// Somebody may have opened groups. The write's refusal shows that too, at the price of a
-	// write, so the read is tried once: a herd that starts by the pool's item throttles its
-	// reads, and would keep the groups closed that it waits for.
+	// Someone else may have opened groups already. A read shows that more cheaply than a
+	// refused write, but it is tried only once: if a herd reads the pool's item at its
+	// start, reads are throttled, and waiting for one would delay the groups that the
+	// herd needs.
 	one, cancel := context.WithTimeout(ctx, protocol.CallLimit)
 	p, err := asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(one, a.cfg.Pool) })
 	cancel()
@@ -208,7 +210,8 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 }
 
 // widen lets the width of node IDs follow the groups that this agent has opened, in the
-// background. It ends with the agent; the next one that opens a group continues.
+// background. The work ends with the agent; the next agent that opens a group continues
+// it.
 func (a *Agent) widen() {
 	if a.napping != nil { // nothing runs between two uses: another agent widens
 		return
@@ -226,10 +229,10 @@ type poolLayout struct {
 	mu    sync.Mutex
 	known *snowflake.Layout
 
-	final atomic.Pointer[protocol.PoolItem] // as read when its layout was final; nil: none was
+	final atomic.Pointer[protocol.PoolItem] // an item read with a final layout; nil before the first
 }
 
-// learn keeps an item whose layout is final.
+// learn keeps p if its layout is final.
 func (l *poolLayout) learn(p protocol.PoolItem) {
 	if p.FinalLayout() != nil {
 		l.final.Store(&p)

@@ -24,7 +24,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// refused checks that an error says all of some texts.
+// refused checks that an error contains all of the given texts.
 func refused(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -34,7 +34,7 @@ func refused(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// layoutOf reads the layout of the pool "orders"; "" is none.
+// layoutOf reads the layout of the pool "orders"; "" means that it has none.
 func layoutOf(t *testing.T, s protocol.Store) string {
 	t.Helper()
 	p, err := s.PoolItem(t.Context(), "orders")
@@ -48,7 +48,8 @@ func layoutOf(t *testing.T, s protocol.Store) string {
 }
 
 // The first agent that is about to make IDs binds the layout of the pool, before its
-// first ID. All others take that one; a different one is refused with both named.
+// first ID. All other agents use that layout. A request for a different layout is refused
+// with an error that names both.
 func TestLayoutBelongsToThePool(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(8)
@@ -67,7 +68,7 @@ func TestLayoutBelongsToThePool(t *testing.T) {
 		second := fixture.Start(t, fixture.Config(s))
 		_, err = snowflake.New(second, snowflake.WithLayout(snowflake.Default()))
 		refused(t, err, "js53", "default")
-		_, err = snowflake.New(second.Timeline(), snowflake.WithLayout(snowflake.Default())) // not around the agent either
+		_, err = snowflake.New(second.Timeline(), snowflake.WithLayout(snowflake.Default())) // the agent's timeline refuses it as well
 		refused(t, err, "js53", "default")
 		writes := s.Writes()
 		for _, n := range []snowflake.Node{first, second, idle} {
@@ -85,8 +86,7 @@ func TestLayoutBelongsToThePool(t *testing.T) {
 	})
 }
 
-// While the store does not answer no ID is made: which layout the pool has is not
-// known.
+// While the store does not answer, no ID is made, since the pool's layout is not known.
 func TestLayoutNeedsAnAnswer(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 8)
@@ -105,8 +105,8 @@ func TestLayoutNeedsAnAnswer(t *testing.T) {
 	})
 }
 
-// A pool without a layout that is larger than the one asked for is refused with a
-// remedy, and nothing is bound.
+// If a pool without a layout is too large for the requested one, the request is refused
+// with a remedy, and nothing is bound.
 func TestLayoutTooSmallForThePool(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 2048)
@@ -122,8 +122,8 @@ func TestLayoutTooSmallForThePool(t *testing.T) {
 	})
 }
 
-// An operator may correct the layout until a node ID has been claimed. An agent that
-// has started, and has not read the layout yet, is in the way.
+// An operator may correct the layout until a node ID has been claimed, even by an agent
+// that has not read the layout yet.
 func TestSetLayout(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
@@ -143,17 +143,17 @@ func TestSetLayout(t *testing.T) {
 	})
 }
 
-// turns lets one request of one actor at a time reach the table, in an order drawn by
-// lot, and repeats a write of the pool's item now and then.
+// turns lets one request at a time reach the table, in a random order of actors, and
+// sometimes repeats a write of the pool's item.
 type turns struct {
 	*leasetest.Memory
 	dice    *rand.Rand
-	first   string // the actor whose turn it mostly is
+	first   string // the actor that gets most turns
 	waiting chan turn
 
 	mu    sync.Mutex
 	sent  []protocol.PoolWrite
-	reads map[string]int // of the pool's item
+	reads map[string]int // reads of the pool's item, by actor
 }
 
 type turn struct {
@@ -161,7 +161,7 @@ type turn struct {
 	begin chan struct{}
 }
 
-// actor is how one actor reaches the table.
+// actor is the store that one actor uses.
 type actor struct {
 	*turns
 	name string
@@ -222,7 +222,7 @@ func (s *turns) play(t *testing.T, actors map[string]func(lease.Store)) {
 			time.Sleep(time.Millisecond) // virtual: someone sleeps, or has just ended
 			continue
 		}
-		slices.SortFunc(ready, func(a, b turn) int { // else the lot is not the same in each run
+		slices.SortFunc(ready, func(a, b turn) int { // so that the order is the same in each run
 			if a.actor < b.actor {
 				return -1
 			}
@@ -243,8 +243,9 @@ func (s *turns) play(t *testing.T, actors map[string]func(lease.Store)) {
 	}
 }
 
-// Two agents start, an operator corrects the layout, and the reaper marks it as final,
-// in hundreds of orders: all generators have the layout that the pool has in the end.
+// Two agents start, an operator corrects the layout, and the reaper marks the layout as
+// final, in hundreds of orders. All generators have the layout that the pool has in the
+// end.
 func TestLayoutInAnyOrder(t *testing.T) {
 	trusted, corrected := 0, 0
 	for seed := range uint64(300) {
@@ -255,7 +256,7 @@ func TestLayoutInAnyOrder(t *testing.T) {
 			}
 			s := &turns{Memory: table, dice: rand.New(rand.NewPCG(seed, 0)), waiting: make(chan turn, 8), reads: map[string]int{}}
 			s.first = []string{"agent 1", "operator", "reaper", "nobody"}[seed%4]
-			made := map[string]string{} // layouts of generators, by agent
+			made := map[string]string{} // the layouts of generators, by agent
 			agents := map[string]*lease.Agent{}
 			start := func(name string) func(lease.Store) {
 				return func(at lease.Store) {
@@ -268,7 +269,7 @@ func TestLayoutInAnyOrder(t *testing.T) {
 					s.mu.Lock()
 					defer s.mu.Unlock()
 					agents[name] = a
-					if err == nil { // else an operator is at it
+					if err == nil { // else an operator is changing the layout
 						made[name] = g.Layout().String()
 					}
 				}
@@ -282,7 +283,7 @@ func TestLayoutInAnyOrder(t *testing.T) {
 					}
 				},
 			})
-			// Run again, it ends what it has begun.
+			// A second run finishes what the first has begun.
 			_, _ = leasepool.Open(table, "orders").SetLayout(t.Context(), snowflake.JS53())
 			p, err := table.PoolItem(t.Context(), "orders")
 			if err != nil || p.Layout == nil || p.LayoutBefore != nil {
@@ -312,7 +313,7 @@ func TestLayoutInAnyOrder(t *testing.T) {
 	}
 }
 
-// leasesOnly is a client with a role that may write leases, and not the pool's item.
+// leasesOnly is a client with a role that may write leases, but not the pool's item.
 type leasesOnly struct{ *dynamodb.Client }
 
 func (c leasesOnly) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
@@ -322,8 +323,8 @@ func (c leasesOnly) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput
 	return c.Client.UpdateItem(ctx, in, o...)
 }
 
-// An agent that may not write the pool's item leases from the groups that are open,
-// says so once, and goes on. The reaper function opens more.
+// An agent that may not write the pool's item leases from the open groups, warns once, and
+// goes on. The reaper function opens more groups.
 func TestAgentThatMayNotWriteThePool(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	all := lease.NewDynamoDB(client, dynamotest.CreateTable(t, client))
@@ -354,7 +355,7 @@ func TestAgentThatMayNotWriteThePool(t *testing.T) {
 			said++
 		}
 	}
-	if said == 0 || said > 5 { // once for each of those that looked
+	if said == 0 || said > 5 { // once for each start that searched
 		t.Errorf("%d warnings that the pool's item may not be written, want one for each start that looked", said)
 	}
 	if c, err := pool.Tend(t.Context()); err != nil || c.Pool.OpenGroups != 6 {
@@ -365,7 +366,8 @@ func TestAgentThatMayNotWriteThePool(t *testing.T) {
 	}
 }
 
-// Without a layout in the pool such an agent makes no IDs, since nobody may guess one.
+// If the pool has no layout, an agent that may not bind one makes no IDs, since it may not
+// guess the layout.
 func TestAgentThatMayNotBindTheLayout(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	all := lease.NewDynamoDB(client, dynamotest.CreateTable(t, client))
@@ -388,15 +390,15 @@ func TestAgentThatMayNotBindTheLayout(t *testing.T) {
 	}
 }
 
-// noPool refuses writes of the pool's item.
+// noPool is a store that refuses writes of the pool's item.
 type noPool struct{ lease.Store }
 
 func (noPool) WritePool(context.Context, protocol.PoolWrite) (protocol.PoolResult, error) {
 	return protocol.PoolResult{}, lease.ErrAccess
 }
 
-// A widening that nobody finishes and this agent may not end costs it nothing but the
-// end of its span: it is suspended there, and resumes when someone has ended the try.
+// If nobody finishes a widening, and an agent may not end it, the agent goes on until the
+// end of its span. It is suspended then, and resumes when someone has ended the try.
 func TestAgentThatMayNotEndAWidening(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		store := leasetest.NewMemory("orders", 0)

@@ -21,7 +21,8 @@ func (a *Agent) loop(ctx context.Context) {
 		if a.rest(ctx, failures) != nil {
 			return
 		}
-		// A copy does not change the lease: the original may continue with it.
+		// A copy gives up the lease without a write, since the original may continue with
+		// it.
 		if a.timeline.Copied() {
 			a.lose(a.term, a.copied())
 		}
@@ -44,8 +45,8 @@ func (a *Agent) loop(ctx context.Context) {
 	}
 }
 
-// rest waits until the next renewal is due, or requested by RenewNow. After a failure
-// the next one is due soon anyway: RenewNow does not shorten the backoff.
+// rest waits until the next renewal is due, or requested by RenewNow. After a failure, the
+// next renewal is due soon anyway, so RenewNow does not shorten the backoff.
 func (a *Agent) rest(ctx context.Context, failures int) error {
 	if failures > 0 {
 		return protocol.Pause(ctx, a.askAgainIn(failures-1))
@@ -58,7 +59,7 @@ func (a *Agent) rest(ctx context.Context, failures int) error {
 	}
 	a.mu.Unlock()
 	if nudged, err := a.sleep(ctx, due); nudged || err != nil {
-		return err // a fleet that gets RenewNow as it starts is still in step
+		return err // stepped stays set: a fleet that calls RenewNow as it starts is still in step
 	}
 	a.mu.Lock()
 	a.stepped = false
@@ -66,16 +67,16 @@ func (a *Agent) rest(ctx context.Context, failures int) error {
 	return a.postpone(ctx)
 }
 
-// inStep records that others of the fleet were probably confirmed in the same
-// second as this agent: its next renewal, once, comes at a random time within an
-// interval.
+// inStep records that other agents of the fleet were probably confirmed in the same second
+// as this agent, so that its next renewal, and only that one, comes at a random time in a
+// whole interval.
 func (a *Agent) inStep() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stepped = true
 }
 
-// askAgainIn returns the pause after the nth renewal without an answer, from 0.
+// askAgainIn returns the pause after the nth renewal without an answer, counted from 0.
 func (a *Agent) askAgainIn(n int) time.Duration {
 	now := a.timeline.Now()
 	a.mu.Lock()
@@ -90,12 +91,13 @@ func (a *Agent) askAgainIn(n int) time.Duration {
 	return least + rand.N(most-least+1)
 }
 
-// suspendedPause bounds the pauses of a suspended holder whose milliseconds stay reserved
-// for left. Its node ID cannot be taken in that time, so a fleet that waits for its table
-// need not send all its requests at once; it sends more as left shrinks, up to one a
-// second each. Below 20 s all pauses are a second, which would keep a fleet in step: its
-// last attempts before the deadline all end at the deadline, and a frozen machine wakes
-// all of its processes at once. So the first pause of a suspension begins at 0.
+// suspendedPause returns the shortest and the longest pause between the renewals of a
+// suspended holder whose milliseconds stay reserved for left. Its node ID cannot be taken
+// in that time, so a fleet that waits for its table need not send all its requests at
+// once. As left shrinks, each holder sends more, up to one request a second. Once left is
+// below 20 s, all pauses are one second. That would keep a fleet in step if its members
+// were suspended at the same moment, such as the processes of a machine that was frozen.
+// So askAgainIn draws the first pause of a suspension from 0 on.
 func suspendedPause(left time.Duration) (least, most time.Duration) {
 	return time.Second, max(min(5*time.Second, left/20), time.Second)
 }
@@ -110,8 +112,8 @@ func (a *Agent) current() error {
 	return a.over
 }
 
-// lose ends a term permanently: it fences, then announces the loss. It names the term,
-// since late news of a finished term must not end the next one.
+// lose ends a term permanently: it fences, then announces the loss. The caller names the
+// term, so that late news of a finished term does not end the next one.
 func (a *Agent) lose(t *tenure.Term, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,9 +170,10 @@ func (a *Agent) renew(ctx context.Context) bool {
 	a.announce(ctx)
 	a.mu.Lock()
 	a.attemptNow()
-	// The number of the renewal, both clocks and the requested values are taken together:
-	// m0 before the request is sent, w0 from the clock that generators stamp from, so
-	// that a wall clock that steps back never asks for an earlier expiry.
+	// The number of the renewal, both clocks and the requested values are taken together.
+	// m0 is read before the request is sent. w0 is from the clock that generators stamp
+	// from, so that no renewal requests an earlier expiry after the wall clock stepped
+	// back.
 	m0 := a.clock.Monotonic()
 	t := a.term
 	a.sentHeld = t.Held(m0)
@@ -184,9 +187,10 @@ func (a *Agent) renew(ctx context.Context) bool {
 	if a.metadata.changed {
 		at.Write.Metadata = a.metadata.all
 	}
-	// A renewal that lands while the wall clock is wrong confirms nothing about that clock.
-	// The wall clock of an on-demand agent jumps with each freeze that the monotonic
-	// clock does not count, and its reservations are short.
+	// A confirmed renewal does not show that the wall clock is right. So after a jump,
+	// the ceiling stays until checkJump. An on-demand agent is excepted, because its wall
+	// clock jumps with each freeze that the monotonic clock does not count, and its
+	// reservations are short.
 	ceiling, jumped := t.Ceiling(w0, m0), a.napping == nil && w0.After(a.ceiling.At.Add(m0-a.ceiling.Mono))
 	if jumped {
 		ceiling = a.ceiling
@@ -237,9 +241,9 @@ func (a *Agent) renew(ctx context.Context) bool {
 	return true
 }
 
-// checkJump lets stamps follow a wall clock that has jumped ahead, once the store's
-// clock agrees with it. Until then they stay where the clock before the jump allows.
-// A store that sends no time cannot object; sent is the ceiling set by the renewal.
+// checkJump lets stamps follow a wall clock that has jumped ahead, once the store's clock
+// agrees with it. Until then, the ceiling from before the jump applies to stamps. If the
+// store sends no time, sent, the ceiling by this renewal's clocks, applies at once.
 func (a *Agent) checkJump(ctx context.Context, t *tenure.Term, sent snowflake.Ceiling) {
 	wall, mono, v := a.compare(ctx)
 	if v == right {
@@ -290,12 +294,12 @@ func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration
 	return wall, mono, right
 }
 
-// checkFloor lets the clock of renewals come down to the wall clock if that was ahead at
-// the claim. The wall clock alone cannot say whether it was wrong then or has been set
-// back since: in the latter case, renewals that ask for less would lose the lease to
-// others, so only the store's clock can decide. Where the claim took over a reservation that
-// ends far ahead, the node ID is of no use until then: the lease is lost, and another node ID
-// is claimed, if that is the policy.
+// checkFloor lowers the clock of renewals to the wall clock if the wall clock was ahead
+// at the claim. The wall clock alone cannot show whether it was ahead then or has been
+// set back since. In the latter case, renewals with an earlier expiry would lose the
+// lease to others, so only the store's clock can decide. If the claim took over a
+// reservation that ends far ahead, the node ID is of no use until then. The agent gives
+// it up as lost and, with Reacquire, claims another one.
 func (a *Agent) checkFloor(ctx context.Context) {
 	if a.timeline.Now().Sub(a.clock.Wall()) <= a.cfg.timings().MaxSkew() {
 		return
@@ -305,14 +309,14 @@ func (a *Agent) checkFloor(ctx context.Context) {
 		return
 	}
 	a.timeline.SetFloor(wall, mono)
-	copied := a.timeline.Copied() // a copy may stamp what a release would free: the next renewal finds out
+	copied := a.timeline.Copied() // no release then: it would free what the other copy may stamp
 	a.mu.Lock()
 	t := a.term
-	// A claim whose clock is right takes over no reservation that ends later than this.
+	// A claim with a right clock takes over only reservations that end earlier than this.
 	early := !copied && a.over == nil && t.Lease.NotBefore.Sub(wall) > a.cfg.ClaimGuard+2*a.cfg.timings().MaxSkew()
 	var last time.Time
 	if early {
-		// Stamps that were made while the clock was ahead are behind NotBefore: the next
+		// Stamps that were made while the clock was ahead are after NotBefore: the next
 		// holder begins after the last of them (S1).
 		last = a.timeline.Seal()
 		a.loseNow(t, fmt.Errorf("%w: node %d of pool %q was claimed while this machine's clock was ahead, and is reserved for its last holder until %s",
@@ -357,12 +361,13 @@ func (a *Agent) confirm(t *tenure.Term, l protocol.Lease, at tenure.Attempt, c s
 	}
 }
 
-// errExpired is the loss by OnExpiry: in the table, the node ID may still be ours.
+// errExpired is the reason of a loss by OnExpiry: Stop. In the table, the node ID may
+// still be held by this agent.
 var errExpired = fmt.Errorf("%w: no renewal was confirmed before the deadline", ErrLost)
 
 // watch sets the watchdog to t's deadline; the caller holds mu. The watchdog runs
 // outside the loop, so that a hanging request does not hide the deadline. It only
-// announces the suspension: every use checks for itself.
+// announces the suspension, since every use compares the time with the deadline itself.
 func (a *Agent) watch(t *tenure.Term) {
 	if a.napping != nil { // no timer while the process sleeps
 		return

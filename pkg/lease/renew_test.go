@@ -15,10 +15,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Faults of the network in a holder's renewals, and the holder's answers to them.
+// These tests are for faults of the network during a holder's renewals.
 
-// Answers of renewals are lost for longer than the lease, though the writes are
-// done: the refusal of a repeat, or the next answer, confirms; no loss, no read.
+// The answers to renewals are lost for longer than the lease, although the writes are
+// applied. The refusal of a repeated renewal, or the next answer, confirms the lease. The
+// node ID is not lost, and nothing is read.
 func TestLostAnswersOfRenewals(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -38,8 +39,8 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 	})
 }
 
-// Each renewal is delivered twice, and the answer is the second delivery's
-// refusal. That confirms the attempt, counted from when it was sent.
+// Each renewal is delivered twice, and the answer is the refusal of the second delivery.
+// The refusal confirms the attempt, whose lease counts from the time when it was sent.
 func TestRenewalDeliveredTwice(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -97,9 +98,9 @@ func TestSlowAnswers(t *testing.T) {
 	})
 }
 
-// A renewal that asked for much, because the clock was ahead for a moment, is
-// delayed and delivered after later ones were confirmed: it is refused. Had it
-// landed just before one, that one must not lower what it reserved.
+// A renewal that requested much, because the clock was ahead for a moment, is delivered
+// after later renewals were confirmed, and is refused. If it had landed just before a
+// later renewal, that renewal would not have lowered the reservation.
 func TestReservedUntilNeverFalls(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -139,7 +140,7 @@ func TestReservedUntilNeverFalls(t *testing.T) {
 	})
 }
 
-// A wall clock that steps back sends no earlier expiry.
+// After the wall clock has stepped back, renewals do not request an earlier expiry.
 func TestWallStepsBack(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -159,7 +160,7 @@ func TestWallStepsBack(t *testing.T) {
 	})
 }
 
-// Reaped, or released by force, while suspended or even while held: lost.
+// A lease that was reaped, or released by force, is lost, even if it was not suspended.
 func TestFreedByOthers(t *testing.T) {
 	for _, version := range []int64{1, 2} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -175,7 +176,7 @@ func TestFreedByOthers(t *testing.T) {
 			if lost := errors.Is(a.Err(), lease.ErrLost); lost != res.Applied {
 				t.Error(a.Err())
 			}
-			// The loss fences, though the deadline has not passed.
+			// The loss fences, although the deadline has not passed.
 			if id, err := g.Next(); (err != nil) != res.Applied {
 				t.Error(id, err)
 			}
@@ -183,7 +184,7 @@ func TestFreedByOthers(t *testing.T) {
 	}
 }
 
-// A retired number's holder may finish; nobody else comes.
+// The holder of a retired node ID may finish, and nobody claims the node ID afterwards.
 func TestRetiredHolderFinishes(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -211,7 +212,7 @@ func TestAttemptsFitTheTimeLeft(t *testing.T) {
 		cfg := fixture.Config(s)
 		cfg.TTL, cfg.Guard, cfg.ClaimGuard = time.Second, 200*time.Millisecond, 100*time.Millisecond
 		a := fixture.Start(t, cfg)
-		began := time.Now() // of the claim, too: virtual time did not advance
+		began := time.Now() // also the time of the claim, since virtual time did not advance
 		s.On(func(ctx context.Context, w protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 			if left := time.Until(began.Add(800 * time.Millisecond)); left > 0 {
 				if end, ok := ctx.Deadline(); !ok || time.Until(end) > left {
@@ -228,7 +229,7 @@ func TestAttemptsFitTheTimeLeft(t *testing.T) {
 	})
 }
 
-// A generator knows of each renewal's deadline, not only of the claim's.
+// A generator uses the deadline of each renewal, not only that of the claim.
 func TestGeneratorIsFencedAtTheRenewedDeadline(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -255,8 +256,8 @@ func TestGeneratorIsFencedAtTheRenewedDeadline(t *testing.T) {
 	})
 }
 
-// With Stop the end at the deadline is an end: a renewal whose answer comes after
-// it brings nothing back, and no event says that it did.
+// With Stop, the lease is lost at its deadline: a renewal whose answer comes later does
+// not bring the lease back, and no event says that it did.
 func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -288,10 +289,9 @@ func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 	})
 }
 
-// A wall clock that is an hour ahead for a while heals: once it is right again, so is
-// the clock that renewals ask by. Values requested in between stay, since a late
-// request may still carry them. IDs run ahead with it by a lease at most until a
-// renewal has confirmed it.
+// The wall clock is an hour ahead for a while. Once it is right again, so is the clock of
+// renewals. Times that were requested meanwhile stay, since a late request may still carry
+// them. Until a renewal is confirmed, stamps run ahead by at most the length of a lease.
 func TestClockGlitchHeals(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -328,8 +328,8 @@ func TestClockGlitchHeals(t *testing.T) {
 	})
 }
 
-// After an outage of hours the first answer confirms what was asked for at its
-// beginning. Another renewal follows at once and resumes the lease.
+// After an outage of hours, the first answer confirms only what was requested at the
+// beginning of the outage. Another renewal follows at once and resumes the lease.
 func TestResumesAfterAnOutageOfHours(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -341,7 +341,7 @@ func TestResumesAfterAnOutageOfHours(t *testing.T) {
 		fixture.Wait(3 * time.Hour)
 		before := len(ev.of(lease.EventRenewed))
 		s.SetOutage(nil)
-		fixture.Wait(6 * time.Second) // a suspended holder asks each 2 s
+		fixture.Wait(6 * time.Second) // a suspended holder retries about every 2 s
 		renewed, resumed := ev.of(lease.EventRenewed)[before:], ev.of(lease.EventResumed)
 		if len(renewed) < 2 || len(resumed) != 1 || resumed[0].Time.Sub(renewed[0].Time) > 100*time.Millisecond {
 			t.Errorf("got renewals %+v and %+v, want the second one at once, and the lease resumed", renewed, resumed)
@@ -361,8 +361,9 @@ func TestResumesAfterAnOutageOfHours(t *testing.T) {
 	})
 }
 
-// The first renewal after a claim, and after an outage of any length, comes at any time
-// of an interval: agents that start or come back together are out of step at once.
+// The first renewal after a claim, and after an outage of any length, comes at a random
+// time of an interval, so agents that start or come back together are out of step at
+// once.
 func TestFirstRenewal(t *testing.T) {
 	const fleet = 200
 	for what, away := range map[string]time.Duration{"a start": 0, "an outage that the leases outlive": 8 * time.Second, "an outage": time.Minute} {

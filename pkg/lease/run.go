@@ -36,7 +36,7 @@ func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent)
 	if err != nil {
 		return err
 	}
-	defer a.Close() // the first only: a second signal is for an fn that does not return
+	defer a.Close() // releases the node ID if fn panics; otherwise the call below does
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watching := make(chan struct{})

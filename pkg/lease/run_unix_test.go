@@ -15,7 +15,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// A real signal ends the callback's context; the node ID is given back after.
+// A real signal ends the callback's context, and the node ID is released afterwards.
 func TestRunOnSignal(t *testing.T) {
 	s := leasetest.NewMemory("orders", 1)
 	err := lease.Run(t.Context(), fixture.Config(s), func(ctx context.Context, a *lease.Agent) error {
@@ -78,7 +78,8 @@ func TestRunReturnsErrors(t *testing.T) {
 	})
 }
 
-// A function that does not return, by a panic or by runtime.Goexit, leaves no lease.
+// If the function panics or calls runtime.Goexit instead of returning, the lease is still
+// released.
 func TestRunOfAFunctionThatFails(t *testing.T) {
 	for name, fail := range map[string]func(){"panic": func() { panic("oh no") }, "goexit": runtime.Goexit} {
 		fixture.Virtual(t, func(t *testing.T) {

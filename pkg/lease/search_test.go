@@ -23,11 +23,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// The cost of a start, in conditional writes and in Query pages, by how full the
-// pool is.
+// These tests measure the cost of a start, in conditional writes and in Query pages,
+// depending on how full the pool is.
 
-// occupied is a pool of size numbers, the lowest low of them reserved and every
-// group open, of which a random part is held.
+// occupied creates a pool of size node IDs, with the lowest low excluded and all groups
+// open. A random part of its node IDs is held.
 func occupied(t *testing.T, s *leasetest.Memory, size, low int, part float64) {
 	t.Helper()
 	open := (size + protocol.GroupSize - 1) / protocol.GroupSize
@@ -44,7 +44,7 @@ func occupied(t *testing.T, s *leasetest.Memory, size, low int, part float64) {
 	}
 }
 
-// starts lets tasks start and end one after the other, and returns the cost of one.
+// starts lets tasks start and end one after the other, and returns the mean cost of one.
 func starts(t *testing.T, s lease.Store, tasks int) (writes, pages float64) {
 	t.Helper()
 	c := &counter{Store: s}
@@ -58,8 +58,8 @@ func starts(t *testing.T, s lease.Store, tasks int) (writes, pages float64) {
 	return float64(c.writes.Load())/float64(tasks) - 1, float64(c.queries.Load()) / float64(tasks) // without the release
 }
 
-// A lone task needs at most two conditional writes and two pages on average,
-// however full the pool is, in a small pool and in the largest.
+// A task that starts alone needs at most two conditional writes and two pages on average,
+// however full the pool is, in a small pool and in the largest one.
 func TestLoneTask(t *testing.T) {
 	for _, size := range []int{1024, 65536} {
 		for _, part := range []float64{0.5, 0.9, 0.99} {
@@ -76,8 +76,9 @@ func TestLoneTask(t *testing.T) {
 	}
 }
 
-// The same on a server that speaks DynamoDB. The largest pool is put
-// there by hand, since seeding it takes a minute by design.
+// The test does what TestLoneTask does, on a server that speaks DynamoDB's protocol. It
+// loads the largest pool into the server directly, since seeding takes a minute by
+// design.
 func TestLoneTaskOnEmbedded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it loads 66,560 node IDs: run without -short")
@@ -136,9 +137,9 @@ func TestLoneTaskOnEmbedded(t *testing.T) {
 	}
 }
 
-// Tasks that come one by one fill the largest pool from its first group on, and
-// open as many again when the last is more than 75 % full. They too need two writes
-// and two pages at most.
+// Tasks that start one after the other fill the largest pool from its first group on.
+// They double the open groups when the last one is more than 75 % full. Each task needs
+// at most two writes and two pages.
 func TestGroupsFillUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		const tasks = 2000
@@ -169,7 +170,7 @@ func TestGroupsFillUp(t *testing.T) {
 		if writes > 2 || pages > 2 {
 			t.Errorf("%.2f writes and %.2f pages a task", writes, pages)
 		}
-		// The functions of the pool read those groups and no others.
+		// Stats reads only the open groups.
 		c.queries.Store(0)
 		stats, err := leasepool.Open(c, "orders").Stats(t.Context())
 		if err != nil || stats.Held != tasks || stats.Capacity != 65528 || c.queries.Load() != int64(p.OpenGroups) {
@@ -212,8 +213,8 @@ func TestHerdOpensGroups(t *testing.T) {
 	})
 }
 
-// That nothing is free is found without reading the whole of a large pool, at once
-// and again while one waits.
+// A claimant finds that no node ID is free without reading the whole of a large pool,
+// both at its start and while it waits.
 func TestExhaustionIsCheap(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
@@ -237,7 +238,7 @@ func TestExhaustionIsCheap(t *testing.T) {
 			t.Errorf("%d pages in a minute", pages)
 		}
 	})
-	// A small pool is seen as a whole, so that its last number is found at once.
+	// A small pool is searched as a whole, so that its last free node ID is found at once.
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
 		occupied(t, s, 4096, 0, 1)
@@ -251,7 +252,7 @@ func TestExhaustionIsCheap(t *testing.T) {
 	})
 }
 
-// All groups that are open are reserved: the first guess falls behind them.
+// If all node IDs of the first groups are excluded, the first guess is above them.
 func TestReservedBeyondTheOpenGroups(t *testing.T) {
 	for _, reserved := range []int{255, 256, 300, 512, 1500} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -268,12 +269,12 @@ func TestReservedBeyondTheOpenGroups(t *testing.T) {
 	}
 }
 
-// aged is a table whose eventually consistent pages stay as they were.
+// aged is a table whose eventually consistent pages never change.
 type aged struct {
 	*leasetest.Memory
 	page   protocol.Group
 	strong int
-	claims []int // node IDs that were asked for
+	claims []int // the node IDs that were claimed
 }
 
 func (s *aged) EventualGroup(context.Context, string, int) (protocol.Group, error) {
@@ -292,7 +293,7 @@ func (s *aged) Write(ctx context.Context, w protocol.Write) (protocol.Result, er
 	return s.Memory.Write(ctx, w)
 }
 
-// photograph keeps the current page.
+// photograph stores the current page, which eventually consistent reads then return.
 func (s *aged) photograph(t *testing.T) {
 	t.Helper()
 	var err error
@@ -301,9 +302,9 @@ func (s *aged) photograph(t *testing.T) {
 	}
 }
 
-// An agent that starts after another has released finds its node ID, however old the
-// pages that the store returns at half the price: a start ends with an ExhaustedError
-// only after a search that was strongly consistent.
+// An agent that starts after another has released its node ID finds that node ID, however
+// old the eventually consistent pages are: a start ends with an ExhaustedError only after
+// a strongly consistent search.
 func TestOldPageExhaustsNoPool(t *testing.T) {
 	for _, wait := range []time.Duration{0, 20 * time.Second} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -338,11 +339,12 @@ func TestOldPageExhaustsNoPool(t *testing.T) {
 	}
 }
 
-// An old page sends a claimant to each node ID once: the result of a refusal is newer.
+// An old page makes a claimant try each node ID only once, since a refusal is newer than
+// the page.
 func TestOldPageIsNotBelievedTwice(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &aged{Memory: leasetest.NewMemory("orders", 64)}
-		s.photograph(t) // all are free
+		s.photograph(t) // all node IDs are free
 		for range 63 {
 			fixture.Start(t, fixture.Config(s.Memory))
 		}
@@ -357,7 +359,7 @@ func TestOldPageIsNotBelievedTwice(t *testing.T) {
 	})
 }
 
-// jammed is a store that answers one read of the pool's item, and no later one.
+// jammed is a store that answers only the first read of the pool's item.
 type jammed struct {
 	*fixture.Network
 	reads int
@@ -385,7 +387,7 @@ func TestOpeningNeedsNoRead(t *testing.T) {
 					fixture.Hold(t, s, n, time.Now(), time.Hour)
 				}
 				s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
-					if !first && w.Item().NodeID < protocol.GroupSize { // its guess
+					if !first && w.Item().NodeID < protocol.GroupSize { // the claimant's guess
 						first = true
 						if _, err := s.Memory.WritePool(ctx, protocol.OpenGroups{Pool: "orders", From: 1, To: 4}); err != nil {
 							t.Error(err)
@@ -407,7 +409,7 @@ func TestOpeningNeedsNoRead(t *testing.T) {
 	}
 }
 
-// A store that reads parts of groups.
+// inParts is a store that reads parts of groups.
 type inParts struct {
 	*leasetest.Memory
 	parts, pages, strong atomic.Int64
@@ -429,8 +431,9 @@ func (s *inParts) Group(ctx context.Context, pool string, n int) (protocol.Group
 	return s.Memory.Group(ctx, pool, n)
 }
 
-// A start in a pool that is half full reads a part of a group, and no page. In a full pool
-// the part is one read more: whole pages decide, and find the last node ID.
+// A start in a pool that is half full reads a part of a group, and no whole page. In a
+// full pool the part is an additional read: whole pages decide, and find the last free
+// node ID.
 func TestPartsOfGroups(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &inParts{Memory: leasetest.NewMemory("", 0)}
@@ -468,8 +471,8 @@ func TestPartsOfGroups(t *testing.T) {
 	})
 }
 
-// A full part does not make a newcomer wait with the claimants of the note: it reads the whole
-// group first.
+// If a part of a group is full, a new claimant does not begin to wait with the claimants
+// of the note, but reads the whole group first.
 func TestAFullPartIsNoFullGroup(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &inParts{Memory: leasetest.NewMemory("", 0)}
@@ -502,8 +505,8 @@ func TestAFullPartIsNoFullGroup(t *testing.T) {
 	})
 }
 
-// A part of a narrow pool that is crowded by chance, in a group with room, opens no groups:
-// they would make all IDs wider.
+// If a part of a group in a narrow pool is crowded by chance, and the group has room, no
+// groups are opened, since more groups would make all node IDs wider.
 func TestAPartWithRoomOpensNoGroup(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &inParts{Memory: leasetest.NewMemory("", 0)}
@@ -530,7 +533,7 @@ func TestAPartWithRoomOpensNoGroup(t *testing.T) {
 	})
 }
 
-// A narrow pool reaches its width for a fleet of 1,024 that starts at once in two changes.
+// When a fleet of 1,024 starts at once, a narrow pool reaches its width in two changes.
 func TestNarrowPoolForAFleet(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &inParts{Memory: leasetest.NewMemory("", 0)}

@@ -87,8 +87,7 @@ func newAgent(cfg Config, me owner, givenTask string, on *snowflake.Timeline, ha
 	return a
 }
 
-// join claims a node ID. It retries errors that may pass for
-// Config.Wait.
+// join claims a node ID. For up to Config.Wait, it retries after errors that may pass.
 func (a *Agent) join(ctx context.Context) error {
 	began := a.clock.Monotonic()
 	for n := 0; ; n++ {
@@ -104,11 +103,11 @@ func (a *Agent) join(ctx context.Context) error {
 	}
 }
 
-// check makes sure, once, that the table can keep leases: by the verdict in the pool's
-// item, or if none counts, by asking the store.
+// check makes sure, once, that the table can keep leases. It relies on the verdict in the
+// pool's item if that counts, and otherwise asks the store.
 //
-// Invariant: no agent seeds or claims before this. Reading the pool's item is safe in
-// any table.
+// Invariant: no agent seeds or claims before check has succeeded. Reading the pool's item
+// is safe in any table.
 func (a *Agent) check(ctx context.Context, known *protocol.Verdict) error {
 	if a.checked = a.checked || known.Counts(a.cfg.Store, a.clock.Wall()); a.checked {
 		return nil
@@ -134,7 +133,7 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	if !hinted && err == nil {
 		pool, err = protocol.Retry(ctx, read)
 	}
-	if err == nil || ctx.Err() == nil { // even without an answer: a problem with the table is more specific
+	if err == nil || ctx.Err() == nil { // also after an error, since a problem with the table is more specific
 		if wrong := a.check(ctx, pool.Verdict); wrong != nil {
 			return wrong
 		}

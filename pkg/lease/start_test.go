@@ -25,7 +25,7 @@ func TestPoolNotSeeded(t *testing.T) {
 	}
 }
 
-// serverTime is a store whose clock is off.
+// serverTime is a store that sends its time, by a clock that is off.
 type serverTime struct {
 	*leasetest.Memory
 	off time.Duration
@@ -57,7 +57,8 @@ func TestClockSkew(t *testing.T) {
 	})
 }
 
-// A store that never answers ends the start in time, and the error has the last answer.
+// If a store never answers, the start ends in time, and its error contains the last
+// failure.
 func TestStartGivesUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
@@ -70,7 +71,7 @@ func TestStartGivesUp(t *testing.T) {
 	})
 }
 
-// A corrupt item blocks nobody.
+// A corrupt item does not block a start.
 func TestCorruptItemIsSkipped(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -109,8 +110,8 @@ func TestStartContextEndsNothing(t *testing.T) {
 	})
 }
 
-// Errors that may pass while a deployment goes on are given Config.Wait to do so; permanent
-// errors, and all errors without a Wait, fail at once.
+// A start retries for Config.Wait after errors that may pass during a deployment. It
+// fails at once after permanent errors and, without a Wait, after all errors.
 func TestStartRidesErrorsOut(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -165,8 +166,8 @@ func (s *seedsCounted) Write(ctx context.Context, w protocol.Write) (protocol.Re
 	return res, err
 }
 
-// A fleet starts at once on an empty table, and every agent may seed: each node ID
-// is seeded once, and each agent gets one.
+// A fleet starts at once on an empty table, and every agent may seed. Each node ID is
+// seeded once, and each agent gets a node ID.
 func TestFleetSeeds(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s lease.Store, _ func(int)) {
 		const agents = 100
@@ -198,7 +199,7 @@ func TestFleetSeeds(t *testing.T) {
 	})
 }
 
-// judged is a table with a fixed verdict that counts the questions about it.
+// judged is a table with a fixed verdict. It counts its checks.
 type judged struct {
 	*fixture.Network
 	unsafe error
@@ -218,7 +219,7 @@ func (j *judged) Judge(ctx context.Context) (*protocol.Verdict, error) {
 	return v, errors.Join(err, j.unsafe)
 }
 
-// A start asks about the table only where no verdict counts.
+// A start checks the table only if no verdict counts.
 func TestStartByVerdict(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &judged{Network: fixture.NewNetwork(8)}
@@ -282,8 +283,8 @@ func TestUnsafeIsAskedAgain(t *testing.T) {
 	})
 }
 
-// The reaper's verdict is written when it says something new, and above all at once when
-// the table is unsafe.
+// Tend stores its verdict when it differs from the stored one, at once if the table is
+// unsafe.
 func TestTendVouches(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &judged{Network: fixture.NewNetwork(8)}
@@ -331,7 +332,8 @@ func (s *skewed) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, 
 	return p, err
 }
 
-// A verdict of a clock that is ahead would count when it is long out of date.
+// Tend stores no verdict if the clock is wrong: a verdict by a clock that is ahead would
+// count long after it should be out of date.
 func TestNoVerdictByAWrongClock(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &skewed{&judged{Network: fixture.NewNetwork(8)}, -time.Hour}
@@ -344,8 +346,8 @@ func TestNoVerdictByAWrongClock(t *testing.T) {
 	})
 }
 
-// interrupted cancels a context at the nth call to a store, before the call is done
-// or after it.
+// interrupted is a store that cancels a context at its nth call, before or after it does
+// the call.
 type interrupted struct {
 	*fixture.Network
 	calls, nth int
@@ -407,7 +409,7 @@ func TestStartIsCanceledAnywhere(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := fixture.NewNetwork(2)
 				fixture.Hold(t, s, 0, time.Now(), time.Minute)
-				fixture.Hold(t, s, 1, time.Now(), 10*time.Second) // so that it looks and waits first
+				fixture.Hold(t, s, 1, time.Now(), 10*time.Second) // so that the start searches and waits first
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				store := &interrupted{Network: s, nth: nth, after: after, cancel: cancel}
@@ -415,7 +417,7 @@ func TestStartIsCanceledAnywhere(t *testing.T) {
 				cfg.Wait = time.Minute
 				a, err := lease.Start(ctx, cfg)
 				if a != nil {
-					_ = a.Close() // it was started before the nth call
+					_ = a.Close() // the start succeeded before the nth call
 				} else if !errors.Is(err, context.Canceled) {
 					t.Errorf("call %d: got %v, want canceled", nth, err)
 				}
@@ -429,7 +431,8 @@ func TestStartIsCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// It ends, too, while the node ID is still reserved for its last holder.
+// A start whose context ends while the node ID is still reserved for its last holder ends
+// at once as well.
 func TestStartIsCanceledBeforeNotBefore(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(0)

@@ -9,8 +9,8 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// This file has how a claimant waits for a node ID, and how a release finds the claimants
-// that wait; see [tenure.Wait] and [protocol.Note].
+// This file implements how a claimant waits for a node ID, and how a release is announced
+// to the claimants that wait; see [tenure.Wait] and [protocol.Note].
 
 // await waits after a search that found no node ID, for at most left. It returns a node
 // ID to claim, or -1, and whether the caller should search groups.

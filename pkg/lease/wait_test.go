@@ -18,8 +18,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// metered is a store whose requests take 5 ms each, and that counts them and their
-// cost. note, if set, answers polls of the note in its place.
+// metered is a store whose requests take 5 ms each. It counts requests and their cost.
+// note, if set, answers polls of the note instead of the store.
 type metered struct {
 	*leasetest.Memory
 	note func(ctx context.Context, pool string) (protocol.Note, error)
@@ -30,7 +30,7 @@ type metered struct {
 	deniedWrite error
 }
 
-// spent has the number of requests, and their cost.
+// spent is how many requests of each kind were sent, and their cost.
 type spent struct {
 	polls, looks    int
 	claims, refused int
@@ -55,7 +55,7 @@ func meter(t *testing.T, size int) *metered {
 	return s
 }
 
-// count waits for the answer of a request and counts.
+// count waits for as long as a request takes, and counts it.
 func (s *metered) count(with func()) {
 	time.Sleep(5 * time.Millisecond) // virtual
 	s.mu.Lock()
@@ -137,7 +137,7 @@ func (s *metered) WriteNote(ctx context.Context, w protocol.NoteWrite) (n protoc
 	return n, applied, err
 }
 
-// fill lets real agents hold some node IDs, and sessions of hours all others.
+// fill lets real agents hold some node IDs, and leases of hours all others.
 func (s *metered) fill(t *testing.T, size, agents int) (all []*lease.Agent) {
 	t.Helper()
 	for range agents {
@@ -148,7 +148,7 @@ func (s *metered) fill(t *testing.T, size, agents int) (all []*lease.Agent) {
 			fixture.Hold(t, s.Memory, n, time.Now(), 20*time.Hour)
 		}
 	}
-	// As the poolmetric function does each minute.
+	// Measure the pool, as the poolmetric function does each minute.
 	m := protocol.Measured{Held: size, At: time.Now(), Valid: 30 * time.Minute}
 	if res, err := s.WritePool(t.Context(), protocol.Measure{Pool: "orders", Measured: m}); err != nil || !res.Applied {
 		t.Fatal(res, err)
@@ -156,7 +156,8 @@ func (s *metered) fill(t *testing.T, size, agents int) (all []*lease.Agent) {
 	return all
 }
 
-// waiters begin to wait within a second; got has their agents as they are served.
+// waiters lets n claimants begin to wait within a second. got receives the agent of each
+// when it has a node ID.
 func waiters(t *testing.T, s lease.Store, n int) (got chan *lease.Agent) {
 	t.Helper()
 	got = make(chan *lease.Agent, n)
@@ -185,8 +186,8 @@ func waiters(t *testing.T, s lease.Store, n int) (got chan *lease.Agent) {
 	return got
 }
 
-// A hundred processes wait for one of 1,024 node IDs. Each that is released is somebody's
-// within 2 s, at p99, for at most two writes per process that is served; and while
+// A hundred processes wait for one of 1,024 node IDs. Each node ID that is released is
+// claimed within 2 s, at p99, with at most two writes per process that gets one. While
 // nothing is released, waiting costs about one read unit a second.
 func TestWaitingIsCheap(t *testing.T) {
 	const size, n = 1024, 100
@@ -212,7 +213,7 @@ func TestWaitingIsCheap(t *testing.T) {
 					go a.Close()
 					time.Sleep(every) // virtual
 				}
-				fixture.Wait(2 * time.Minute) // the last one may find its node ID by a page only, which it reads each 90 s
+				fixture.Wait(2 * time.Minute) // the last one may find its node ID only by a page, which it reads every 90 s
 				if len(got) != n {
 					t.Fatalf("got %d of %d node IDs that were released", len(got), n)
 				}
@@ -235,9 +236,10 @@ func TestWaitingIsCheap(t *testing.T) {
 	}
 }
 
-// A release costs no write of the note while nobody waits: before anybody does, when they
-// are gone, and where they wait for another pool. Nor does it when the note has a time
-// that only a wrong clock can have written; the first who waits corrects that.
+// A release does not write the note while nobody waits: before the first claimant waits,
+// after the last one, or if claimants wait for another pool. It does not write the note
+// either if the note has a time that only a wrong clock can have written. The first
+// waiting claimant corrects that time.
 func TestReleaseWithNobodyWaiting(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := meter(t, 2)
@@ -283,11 +285,11 @@ func TestReleaseWithNobodyWaiting(t *testing.T) {
 	})
 }
 
-// A claimant that begins to wait finds node IDs that were released between its search and its first poll: at
-// that time no release knew of it. So does one that waits in a pool that has changed.
+// A claimant that begins to wait finds node IDs that were released between its search and
+// its first poll, when no release knew of the claimant.
 func TestReleaseBeforeTheFirstPoll(t *testing.T) {
 	for _, size := range []int{1024, 4096} {
-		for range 8 { // it would find it by chance, sometimes
+		for range 8 { // because the claimant would sometimes find the node ID by chance
 			fixture.Virtual(t, func(t *testing.T) {
 				s := meter(t, size)
 				holder := s.fill(t, size, 1)[0]
@@ -305,9 +307,9 @@ func TestReleaseBeforeTheFirstPoll(t *testing.T) {
 	}
 }
 
-// A release of which the first answer is lost leaves its node ID all the same.
+// A release whose first answer is lost still leaves its node ID in the note.
 func TestReleaseIsOfferedAfterALostAnswer(t *testing.T) {
-	for range 4 { // a page would show it by chance, sometimes
+	for range 4 { // because a page would sometimes show the node ID by chance
 		fixture.Virtual(t, func(t *testing.T) {
 			s, lost := fixture.NewNetwork(1024), false
 			holder := fixture.Start(t, fixture.Config(s))
@@ -337,7 +339,7 @@ func TestReleaseIsOfferedAfterALostAnswer(t *testing.T) {
 }
 
 // A node ID that was released because a copy of the process runs rests for as long as it
-// is reserved: nobody needs to know.
+// is reserved, so it is not left in the note.
 func TestCopyLeavesNothing(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := meter(t, 1)
@@ -400,8 +402,7 @@ func TestNoteDisturbsNoRelease(t *testing.T) {
 	}
 }
 
-// Without the note, claimants wait by reading groups, as often as it takes; nobody is
-// told.
+// Without the note, claimants wait by reading groups every second.
 func TestWaitingWithoutANote(t *testing.T) {
 	for what, spoil := range map[string]func(s *metered){
 		"denied": func(s *metered) {
@@ -433,8 +434,9 @@ func TestWaitingWithoutANote(t *testing.T) {
 	}
 }
 
-// Whoever may write the note costs a waiting claimant two looks a second at most, and no
-// write: it looks before it claims. A node ID that is free it finds all the same.
+// Forged offers in the note cost a waiting claimant at most two reads a second, and no
+// writes, since it reads a node ID before it claims it. It still finds a node ID that is
+// free.
 func TestForgedOffers(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := meter(t, 1024)
@@ -444,7 +446,7 @@ func TestForgedOffers(t *testing.T) {
 			n := protocol.Note{Pool: pool, Until: time.Now().Add(time.Minute)}
 			for range protocol.NotePlaces {
 				i++
-				n.Offers = append(n.Offers, protocol.Offer{NodeID: i * 37 % 2048, MS: time.Now().UnixMilli()}) // half of them are of no pool
+				n.Offers = append(n.Offers, protocol.Offer{NodeID: i * 37 % 2048, MS: time.Now().UnixMilli()}) // half of them do not exist
 			}
 			return n, nil
 		}
@@ -467,8 +469,8 @@ func TestForgedOffers(t *testing.T) {
 	})
 }
 
-// A node ID that nobody renews is taken when its time comes, though nobody left it in the
-// note: the holder died, or an operator freed the lease.
+// A node ID that nobody renews, because its holder died or an operator freed the lease, is
+// claimed as soon as it can be, although nobody left it in the note.
 func TestWakesByTime(t *testing.T) {
 	for _, how := range []string{"died", "freed"} {
 		t.Run(how, func(t *testing.T) {
@@ -497,10 +499,10 @@ func TestWakesByTime(t *testing.T) {
 	}
 }
 
-// The note's partition at its limit is no outage, after which a claimant would leave
-// expired leases alone.
+// If the note's partition throttles, that does not count as an outage, after which a
+// claimant would leave expired leases alone for a while.
 func TestThrottledNoteIsNoOutage(t *testing.T) {
-	for range 60 { // by chance it asks for something else meanwhile
+	for range 60 { // because the claimant may by chance send another request meanwhile
 		fixture.Virtual(t, func(t *testing.T) {
 			s := meter(t, 1024)
 			fixture.Hold(t, s.Memory, 77, time.Now(), 4*time.Minute)
@@ -558,7 +560,8 @@ func TestOnDemandWaits(t *testing.T) {
 	})
 }
 
-// A narrow pool becomes wider while somebody waits, who may not widen it.
+// A waiting claimant that may not widen a narrow pool gets a node ID when someone else
+// widens it.
 func TestWaitForAWiderPool(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(0)

@@ -50,7 +50,7 @@ func TestNilContext(t *testing.T) {
 		})
 }
 
-// A nil pointer in a store is found at the start, as an error with its type.
+// If Config.Store contains a nil pointer, Start returns an error that names its type.
 func TestNilStore(t *testing.T) {
 	for _, store := range []lease.Store{(*lease.DynamoDB)(nil), (*leasetest.Memory)(nil)} {
 		cfg := lease.Config{Pool: "orders", Store: store}

@@ -20,9 +20,9 @@ func wantStamp(t *testing.T, g *snowflake.Generator, want time.Time) ID {
 	return id
 }
 
-// A step back of up to WithMaxBackward is borrowed past: stamps continue from the
-// monotonic clock, are counted, and come back to the wall clock when no stamp is
-// in the way any more.
+// After a step back of up to WithMaxBackward, stamps are borrowed: they continue with the
+// monotonic clock and are counted as borrowed, until the wall clock has passed the last
+// stamp. Then stamps are the wall clock's again.
 func TestSmallStepBack(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -42,8 +42,8 @@ func TestSmallStepBack(t *testing.T) {
 	}
 }
 
-// A larger one is an error until the clock has passed the last stamp, which says
-// how long that will take.
+// After a larger step back, calls fail until the clock has passed the last stamp. The
+// error says how long that will take.
 func TestLargeStepBack(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := newFrozen()
@@ -75,7 +75,7 @@ func TestLargeStepBack(t *testing.T) {
 				now = n
 			}
 		}
-		clock.asleep = clock.advance // the rest is short enough to wait
+		clock.asleep = clock.advance // the remaining time is short enough to wait for
 		if id := mustMake(t, g.Next); id <= last || id.Time().After(clock.Wall()) {
 			t.Errorf("got %v at %v, after %v", id.Time(), clock.Wall(), last.Time())
 		}
@@ -85,7 +85,8 @@ func TestLargeStepBack(t *testing.T) {
 	})
 }
 
-// WithMaxBackward(0) borrows nothing, and the smallest of the generators' counts.
+// With WithMaxBackward(0) nothing is borrowed. The smallest value of all generators on the
+// timeline counts.
 func TestNoBorrow(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -100,10 +101,10 @@ func TestNoBorrow(t *testing.T) {
 	}
 }
 
-// A wall clock that was set back by mistake is put right: the first call that would
-// fail follows it, also where no agent asks for Now.
+// A wall clock that was set back by mistake is put right. The first call that would
+// otherwise fail follows it, even if no agent calls Now.
 func TestLargeStepBackIsUndone(t *testing.T) {
-	for _, back := range []time.Duration{time.Minute, 3 * 365 * 24 * time.Hour} { // that is before the epoch
+	for _, back := range []time.Duration{time.Minute, 3 * 365 * 24 * time.Hour} { // the latter is before the epoch
 		forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 			clock := newFrozen()
 			_, g := bind(t, clock, free())
@@ -116,7 +117,7 @@ func TestLargeStepBackIsUndone(t *testing.T) {
 			}
 			clock.advance(ms)
 			clock.step(back)
-			_, _ = g.Next() // TryNext is busy, and NextContext waits; they leave it to a call that fails
+			_, _ = g.Next() // Next would fail, and so moves the anchor; TryNext and NextContext would not
 			if id := mustMake(t, f); id <= last || !id.Time().Equal(clock.Wall()) {
 				t.Errorf("the clock was put right: got an ID of %v, want %v", id.Time(), clock.Wall())
 			}
@@ -152,7 +153,7 @@ func TestStepForward(t *testing.T) {
 	}
 }
 
-// A suspend that the monotonic clock shows is no step: time has passed.
+// A suspend that the monotonic clock shows is not counted as a step: time has passed.
 func TestSuspend(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -168,8 +169,8 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// A wall clock that jumps past the span's end does not raise it: the span is the one
-// that a renewal has confirmed.
+// A wall clock that jumps past the span's end does not move that end: the span is as the
+// last renewal confirmed it.
 func TestStepForwardPastTheSpan(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -183,8 +184,8 @@ func TestStepForwardPastTheSpan(t *testing.T) {
 	wantStamp(t, g, clock.Wall())
 }
 
-// Between the two readings of a pair the thread may lose the CPU: that moves no
-// anchor, and no stamp is ahead of the clock.
+// The thread may lose the CPU between reading one clock and the other. Then the anchor
+// does not move, and no stamp is ahead of the clock.
 func TestSlowReadings(t *testing.T) {
 	clock := newFrozen()
 	slow := func() { clock.advance(20 * ms) }
@@ -209,8 +210,8 @@ func TestSlowReadings(t *testing.T) {
 	}
 }
 
-// The agent is bound before there is a generator: its clock follows all the same,
-// and no step is counted that was none.
+// The agent binds a span before there is a generator. Its clock follows the wall clock
+// even then, and only real steps are counted.
 func TestNowWithoutAGenerator(t *testing.T) {
 	clock := newFrozen()
 	tl := snowflake.NewTimeline(clock)
@@ -260,9 +261,9 @@ func (c *wild) Wall() time.Time {
 	return noon.Add(time.Duration(float64(c.Monotonic())*(1+c.drift)) + c.shift)
 }
 
-// Whatever the clock does, IDs grow, no stamp is ahead of Now, and unless the
-// clock has just stepped back, none is far from the wall clock. The waits are
-// time.Sleep, so that virtual time moves.
+// Whatever the clock does, IDs grow and no stamp is ahead of Now. Unless the clock has
+// just stepped back, no stamp is far from the wall clock. The waits are time.Sleep, so
+// that virtual time moves.
 func TestWildClocks(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
@@ -280,7 +281,7 @@ func TestWildClocks(t *testing.T) {
 				case 1:
 					clock.shift -= time.Duration(rng.Int64N(int64(3 * time.Second)))
 					steps++
-					time.Sleep(50 * ms) // the wall clock is looked at once per tick: let one begin
+					time.Sleep(50 * ms) // the wall clock is read once per tick: let a tick begin
 				case 2:
 					time.Sleep(time.Second)
 				default:
@@ -314,7 +315,8 @@ func TestWildClocks(t *testing.T) {
 	}
 }
 
-// The machine's own clocks work in a bubble: time there moves when all wait.
+// The machine's own clocks work in a synctest bubble, where time moves when all goroutines
+// wait.
 func TestSystemClockInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := snowflake.Default()
@@ -342,9 +344,9 @@ func TestSystemClockInABubble(t *testing.T) {
 	})
 }
 
-// Before the first Bind Now is the wall clock. After it, Now follows a wall clock that
-// is ahead and comes back with it, but never to less than the clock of the Bind,
-// or of a SetFloor since.
+// Before the first Bind, Now is the wall clock. Afterwards, Now follows a wall clock that
+// steps ahead, and steps back with it, but never to before the clock at the Bind, or at a
+// SetFloor since then.
 func TestNowIsNeverBehindTheClockOfTheBind(t *testing.T) {
 	clock := newFrozen()
 	tl := snowflake.NewTimeline(clock)
@@ -352,7 +354,7 @@ func TestNowIsNeverBehindTheClockOfTheBind(t *testing.T) {
 	if got, want := tl.Now(), clock.Wall(); !got.Equal(want) {
 		t.Errorf("before a Bind: got %v, want %v", got, want)
 	}
-	if err := tl.Bind(free()); err != nil { // no generator yet: the agent is first
+	if err := tl.Bind(free()); err != nil { // before there is a generator, as an agent does
 		t.Fatal(err)
 	}
 	right := clock.Wall() // the reading of a clock that was never set
@@ -380,9 +382,9 @@ func TestNowIsNeverBehindTheClockOfTheBind(t *testing.T) {
 	}
 }
 
-// The wall clock is an hour ahead for two seconds. Once it is right again, so are
-// the clock that renewals ask by and the one that stamps come from. IDs made in
-// between, if any, are waited for: IDs grow.
+// The wall clock is an hour ahead for two seconds. Once it is right again, so are the
+// clock of renewals and the clock of stamps. If IDs were made in between, calls wait
+// until the clock has passed them, since IDs grow.
 func TestGlitchHeals(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		clock := newFrozen()
@@ -414,9 +416,10 @@ func TestGlitchHeals(t *testing.T) {
 	}
 }
 
-// A wall clock above the ceiling is not followed, in a span of hours too: stamps continue
-// with the monotonic clock, and no call waits once it is right again. A renewal lifts the
-// ceiling, or lowers it, and then they continue from there.
+// Stamps do not follow a wall clock that is above the ceiling, even in a span of hours.
+// They continue with the monotonic clock, and no call waits once the wall clock is right
+// again. A renewal raises or lowers the ceiling, and stamps then follow the wall clock up
+// to there.
 func TestCeiling(t *testing.T) {
 	clock := newFrozen()
 	const ahead = 16 * time.Second
@@ -476,7 +479,7 @@ func TestCeiling(t *testing.T) {
 	clock.step(time.Minute)
 	clock.advance(time.Second)
 	make1(clock.Wall().Add(-time.Minute))
-	tl.SetCeiling(snowflake.Ceiling{}) // none
+	tl.SetCeiling(snowflake.Ceiling{}) // no ceiling
 	clock.advance(ms)
 	make1(clock.Wall())
 	tl.Seal()
@@ -549,7 +552,7 @@ func TestCheckSaysWhatNextWould(t *testing.T) {
 			}
 			var a, b *snowflake.ClockError
 			if errors.As(check, &a) && err == snowflake.ErrBusy && a.Behind <= max(most+l.Tick, 3*l.Tick) {
-				continue // it waited for all but the last tick
+				continue // Next waited for all but the last tick
 			}
 			if !errors.Is(err, check) && !(errors.As(check, &a) && errors.As(err, &b) && (a.Behind-b.Behind).Abs() <= 10*ms) {
 				t.Fatalf("seed %d at %v, %v: Check: got %v, want as Next: %v", seed, began, l, check, err)

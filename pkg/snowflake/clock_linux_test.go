@@ -14,9 +14,9 @@ import (
 	"unsafe"
 )
 
-// A detected suspend counts as time passed for every call: the time that
-// time.Since lacks is added. (A tick of 10 ms, so that the call after the
-// suspend is in the tick of the one before it by the clock that had stopped.)
+// For every call, a detected suspend counts as time passed: the time that time.Since
+// lacks is added. (The tick is 10 ms, so that by the clock that had stopped, the calls
+// before and after the suspend are in the same tick.)
 func TestSuspendCountsAsTimePassed(t *testing.T) {
 	const gap = time.Minute
 	for name, call := range map[string]func(*Generator) func() (ID, error){
@@ -41,17 +41,17 @@ func TestSuspendCountsAsTimePassed(t *testing.T) {
 		if id, err := f(); err != ErrFenced {
 			t.Errorf("%s: %d, %v, want ErrFenced", name, id, err)
 		}
-		suspended.Add(-int64(gap)) // no other test has a timeline now
+		suspended.Add(-int64(gap)) // affects no other test, since none has a timeline now
 	}
 }
 
 func TestLooksForSuspends(t *testing.T) {
 	gap := suspendedSinceStart()
-	if gap < -int64(time.Second) || gap > int64(time.Second) { // this machine does not sleep now
+	if gap < -int64(time.Second) || gap > int64(time.Second) { // this machine is not suspended meanwhile
 		t.Errorf("got a suspension of %v, want at most 1 s", time.Duration(gap))
 	}
-	// In a bubble the time since origin is decades: the next look outside comes
-	// all the same.
+	// In a bubble the time since origin is decades. The next call outside of the bubble
+	// must read the clocks even so.
 	synctest.Test(t, func(*testing.T) { lookForSuspend(time.Since(origin)) })
 	in := looked.Load()
 	lookForSuspend(time.Since(origin))
@@ -60,8 +60,8 @@ func TestLooksForSuspends(t *testing.T) {
 	}
 }
 
-// With an injected clock a wait is a time.Sleep from the first: in a bubble a
-// thread that sleeps on its own would show in time not advancing.
+// With an injected clock, every wait is a time.Sleep, including the first. In a bubble,
+// time would not advance if the thread slept in another way.
 func TestInjectedClockSleepsInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tl, start := NewTimeline(bubbleClock{}), time.Now()
@@ -108,10 +108,11 @@ func device(t testing.TB, change func(page []byte)) (string, []byte) {
 	return path, mapped
 }
 
-// restore changes a machine as a hypervisor does that restores it from a snapshot.
+// restore changes a machine the way a hypervisor does when it restores the machine from a
+// snapshot.
 func restore(page []byte) { atomic.AddUint64((*uint64)(unsafe.Pointer(&page[104])), 1) }
 
-// Only a device that has the counter counts.
+// mapGeneration uses only a device that has the counter.
 func TestMapGeneration(t *testing.T) {
 	for name, change := range map[string]func(page []byte){
 		"another magic":              func(page []byte) { page[0]++ },
@@ -159,8 +160,8 @@ func allOf(t testing.TB, g *Generator) map[string]func() (ID, error) {
 	}
 }
 
-// A restored machine is fenced at the next call of any kind. Only a Seal and a
-// Bind of a later claim end that.
+// A restored machine is fenced at the next call of any kind. Only a Seal followed by the
+// Bind of a later claim ends the fence.
 func TestRestoredMachineIsFenced(t *testing.T) {
 	path, page := device(t, nil)
 	for _, strict := range []bool{false, true} {
@@ -208,7 +209,7 @@ func TestRestoredMachineIsFenced(t *testing.T) {
 			if err := tl.Bind(s); err != nil {
 				t.Errorf("%s: Bind of a new span: got %v", name, err)
 			}
-			if _, err := f(); err != nil && err != ErrBusy { // TryNext, in the tick that was used up
+			if _, err := f(); err != nil && err != ErrBusy { // ErrBusy is from TryNext, in the tick that was used up
 				t.Errorf("%s: bound again: got %v, want an ID", name, err)
 			}
 			tl.Close()
@@ -220,7 +221,7 @@ func TestRestoredMachineIsFenced(t *testing.T) {
 	}
 }
 
-// generations is a clock whose machine can be restored; waits let time go by.
+// generations is the clock of a machine that can be restored; waits let time pass.
 type generations struct {
 	stepped
 	generation uint64
@@ -236,8 +237,9 @@ func (c *generations) Sleep(d time.Duration) {
 	}
 }
 
-// A call that waits with a ticket when the snapshot is taken does not get its ID: it
-// waits in the other copy too. Neither when it wakes first, nor after a Seal.
+// A call that waits with a ticket when the snapshot is taken does not get its ID, because
+// it waits with the same ticket in the other copy. This holds whether the call wakes
+// first or a Seal comes first.
 func TestTicketsOfACopyAreVoid(t *testing.T) {
 	for _, seal := range []bool{false, true} {
 		clock := &generations{stepped: stepped{wall: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}}
@@ -266,8 +268,8 @@ func TestTicketsOfACopyAreVoid(t *testing.T) {
 	}
 }
 
-// A restored machine whose wall clock is set, as it is after most restores, begins a
-// term of another anchor. That one is a copy's as well.
+// After most restores, the wall clock is set, which begins a term with another anchor.
+// That term is fenced as well, since the machine is still a copy.
 func TestRestoredMachineWhoseClockIsSet(t *testing.T) {
 	clock := &generations{stepped: stepped{wall: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}}
 	tl := NewTimeline(clock)
@@ -286,7 +288,7 @@ func TestRestoredMachineWhoseClockIsSet(t *testing.T) {
 	}
 }
 
-// The cost of the counter, compared with BenchmarkNext.
+// Measures the cost of the VMClock counter; compare with BenchmarkNext.
 func BenchmarkNextWithVMClock(b *testing.B) {
 	path, _ := device(b, nil)
 	for name, machine := range map[string]*uint64{"without": nil, "with": mapGeneration(path)} {

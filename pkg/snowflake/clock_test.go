@@ -21,7 +21,7 @@ type frozen struct {
 
 	asleep func(d time.Duration)
 	sleeps int
-	// Events just before and just after a monotonic reading.
+	// Called just before and just after a monotonic reading.
 	beforeRead, read func()
 }
 
@@ -60,7 +60,7 @@ func (c *frozen) Sleep(d time.Duration) {
 	}
 }
 
-// advance lets time go by; step sets the wall clock.
+// advance lets time pass; step sets the wall clock.
 func (c *frozen) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *frozen) step(d time.Duration) {
 	c.wall = c.wall.Add(d)
 }
 
-// free is a span of node ID 7 without ends.
+// free returns a span of node ID 7 without a beginning or an end.
 func free() snowflake.Span {
 	return snowflake.Span{NodeID: 7, Nodes: 1024, Until: snowflake.Forever(), Deadline: math.MaxInt64}
 }
@@ -96,7 +96,7 @@ func generator(t testing.TB, n snowflake.Node, opts ...snowflake.Option) *snowfl
 	return g
 }
 
-// fixed is a node that has a node ID forever.
+// fixed returns a node that has a node ID forever.
 func fixed(nodeID int) snowflake.Node {
 	tl := snowflake.NewTimeline(nil)
 	if err := tl.Bind(snowflake.Span{NodeID: nodeID, Until: snowflake.Forever(), Deadline: math.MaxInt64}); err != nil {

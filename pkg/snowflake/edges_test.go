@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// vet complains about copies of a Block, which would repeat its IDs, and of the
-// other types with state.
+// go vet complains about copies of a Block, which would repeat its IDs, and about copies
+// of the other types with state.
 func TestVetComplainsAboutCopies(t *testing.T) {
 	const file = "testdata/copies/copies.go"
 	src, err := os.ReadFile(file)
@@ -35,7 +35,8 @@ func TestVetComplainsAboutCopies(t *testing.T) {
 	}
 }
 
-// The mark that vet looks for, for those who build without vet and for mutants.
+// The types with state have the mark that go vet looks for. This is tested for builds
+// without vet, and for mutants.
 func TestTypesWithStateAreMarked(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[snowflake.Block](), reflect.TypeFor[snowflake.Generator](), reflect.TypeFor[snowflake.Timeline](),
@@ -50,7 +51,7 @@ func TestTypesWithStateAreMarked(t *testing.T) {
 	}
 }
 
-// Nil and zero values are errors that say what to use, not panics.
+// Nil and zero values cause errors that say what to use, not panics.
 func TestNewRefusesNil(t *testing.T) {
 	var none *snowflake.Timeline
 	for name, c := range map[string]struct {
@@ -78,7 +79,7 @@ type noTimeline struct{}
 
 func (noTimeline) Timeline() *snowflake.Timeline { return nil }
 
-// Numbers that no pool has are refused by their value.
+// Bind refuses node IDs that no pool has, and names them.
 func TestBindRefusesNodeIDs(t *testing.T) {
 	for _, n := range []int{-1, math.MinInt, math.MaxInt} {
 		s := free()
@@ -89,7 +90,7 @@ func TestBindRefusesNodeIDs(t *testing.T) {
 	}
 }
 
-// Times and durations at the ends of their types fence, or do not, as any others.
+// Times and durations at the limits of their types are treated like any others.
 func TestExtremeSpans(t *testing.T) {
 	far := time.UnixMilli(math.MaxInt64)
 	early := time.UnixMilli(math.MinInt64)
@@ -130,7 +131,7 @@ func TestExtremeSpans(t *testing.T) {
 	}
 }
 
-// A layout that means nothing means nothing; no method of it panics.
+// An invalid layout makes no IDs, and none of its methods panics.
 func TestInvalidLayoutsDoNotPanic(t *testing.T) {
 	for _, l := range []snowflake.Layout{
 		{},
@@ -161,8 +162,8 @@ func TestInvalidLayoutsDoNotPanic(t *testing.T) {
 	}
 }
 
-// Long past the end of its time field a layout makes nothing: the tick does not
-// wrap around into ticks that were stamped, or to ID 0.
+// Long past the end of its time field, a layout makes no IDs: the tick does not wrap
+// around into ticks that were stamped, or to ID 0.
 func TestLongPastTheEnd(t *testing.T) {
 	for _, l := range []snowflake.Layout{
 		{Epoch: noon, Tick: ms, TimeBits: 20, NodeBits: 4, SequenceBits: 39}, // 17 minutes
@@ -194,7 +195,8 @@ func TestLongPastTheEnd(t *testing.T) {
 	}
 }
 
-// Nor does the first tick of a span that begins past the end of the time field.
+// In a span that begins past the end of the time field, the first tick does not wrap
+// around either.
 func TestSpanPastTheEnd(t *testing.T) {
 	for name, l := range layouts {
 		clock := newFrozen()
@@ -207,8 +209,8 @@ func TestSpanPastTheEnd(t *testing.T) {
 	}
 }
 
-// The package imports only the standard library: a program that needs IDs
-// with a fixed node ID downloads no SDK.
+// The package imports only the standard library, so a program that needs only IDs
+// with a fixed node ID does not download an SDK.
 func TestImportsTheStandardLibraryOnly(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	if err != nil {

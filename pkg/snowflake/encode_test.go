@@ -33,7 +33,7 @@ var (
 	_ slog.LogValuer             = ID(0)
 )
 
-// The encodings that are texts, as the tests below go through them.
+// encodings are all encodings, as functions to and from strings.
 var encodings = []struct {
 	name   string
 	format func(ID) string
@@ -75,8 +75,8 @@ func TestKnownEncodings(t *testing.T) {
 	}
 }
 
-// Every encoding returns the original value, and those of one length sort like
-// the numbers.
+// Every encoding decodes to the original value, and encodings of a fixed length sort like
+// the IDs.
 func FuzzRoundTrip(f *testing.F) {
 	for _, id := range []int64{0, 1, 4095, 4096, math.MaxInt32, 1<<53 - 1, 1 << 53, 132680284897308673, math.MaxInt64} {
 		f.Add(id, id-1)
@@ -101,7 +101,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// Whatever is parsed is an ID, and is refused with ErrSyntax otherwise.
+// Every text is either parsed as an ID or refused with ErrSyntax.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "0", "-1", "+1", "9223372036854775807", "9223372036854775808", "7ZZZZZZZZZZZZ", "8000000000000", "NQm6nKp8qFC", "NQm6nKp8qFD", "zzzzzzzzzzz", `"12"`, "null", "1e3"} {
 		f.Add(s)

@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake/snowflaketest"
 )
 
-// A generator without a lease. With one it is snowflake.New(agent).
+// A generator without a lease. With a lease, it is snowflake.New(agent).
 func ExampleNew() {
 	node, err := leasefixed.New(7, snowflake.Default())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 const ms = time.Millisecond
 
-// calls are all the ways to ask for an ID, for rules that hold for each of them.
+// calls are all the ways to request an ID, for tests of rules that hold for each of them.
 var calls = map[string]func(*snowflake.Generator) func() (ID, error){
 	"Next": func(g *snowflake.Generator) func() (ID, error) { return g.Next },
 	"NextContext": func(g *snowflake.Generator) func() (ID, error) {
@@ -82,8 +82,9 @@ func TestNothingBeforeTheFirstBind(t *testing.T) {
 	})
 }
 
-// By value: no stamp after Until and none at or before NotBefore, whatever the
-// clocks say. The wall clock is half a second behind here, and does not fence.
+// Stamps are fenced by their value: none is later than Until, and none is at or before
+// NotBefore, whatever the clocks say. Here the wall clock is half a second behind, so the
+// fence by the wall clock has no effect.
 func TestFenceByValue(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := newFrozen()
@@ -120,7 +121,7 @@ func TestFenceByValue(t *testing.T) {
 	})
 }
 
-// With a tick of 10 ms, one that the span does not hold to its end is not used.
+// With a tick of 10 ms, a tick that is not wholly in the span is not used.
 func TestFenceByValueInWholeTicks(t *testing.T) {
 	l := snowflake.Sonyflake()
 	clock := newFrozen()
@@ -139,7 +140,7 @@ func TestFenceByValueInWholeTicks(t *testing.T) {
 	}
 }
 
-// In the catch-up window, too, a batch ends where the span ends.
+// A batch ends where the span ends, even in the catch-up window.
 func TestFenceByValueInABatch(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -162,8 +163,8 @@ func TestFenceByValueInABatch(t *testing.T) {
 	}
 }
 
-// A caller is about to queue for the last millisecond of the span. It begins, and
-// others take all of it: the caller's ticket is outside.
+// A caller is about to queue for the last millisecond of the span when that millisecond
+// begins and others take all of its IDs. So the caller's ticket is outside the span.
 func TestFenceByValueInTheQueue(t *testing.T) {
 	l := snowflake.Default()
 	l.SequenceBits = 1
@@ -172,7 +173,7 @@ func TestFenceByValueInTheQueue(t *testing.T) {
 	s.Until = noon.Add(ms)
 	_, g := bind(t, clock, s, snowflake.WithLayout(l))
 	useUp(t, g)
-	clock.step(-100 * ms) // not the wall clock's fence
+	clock.step(-100 * ms) // so that the wall clock does not fence
 	clock.asleep = clock.advance
 	reads := 0
 	clock.beforeRead = func() {
@@ -203,8 +204,8 @@ func TestDeadlinePassesDuringAWait(t *testing.T) {
 	wantFenced(t, g.Next, snowflake.ErrFenced)
 }
 
-// By the monotonic clock: a call that begins at the deadline fails, in the same
-// tick in which one before it succeeded.
+// Calls are fenced by the monotonic clock: a call that begins at the deadline fails, even
+// in a tick in which an earlier call succeeded.
 func TestFenceByMonotonicClock(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := newFrozen()
@@ -226,7 +227,7 @@ func TestFenceByMonotonicClock(t *testing.T) {
 	})
 }
 
-// A block that was filled before the deadline is empty after it.
+// A block that was filled before the deadline yields no IDs after the deadline.
 func TestFenceHoldsForWhatABlockHasLeft(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -238,9 +239,9 @@ func TestFenceHoldsForWhatABlockHasLeft(t *testing.T) {
 	wantFenced(t, b.Next, snowflake.ErrFenced)
 }
 
-// By the wall clock: once per tick, and in the strict mode on each call. It is
-// 8 ms ahead here, which is too little to anchor again: by value and by the
-// monotonic clock all is well.
+// Calls are fenced by the wall clock, which is read once per tick, and in strict mode on
+// each call. Here it is 8 ms ahead, which is too little to move the anchor, so the fences
+// by value and by the monotonic clock have no effect.
 func TestFenceByWallClock(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		for _, strict := range []bool{false, true} {
@@ -255,7 +256,7 @@ func TestFenceByWallClock(t *testing.T) {
 			f := call(g)
 			mustMake(t, f)
 			clock.step(8 * ms)
-			if strict || strings.HasSuffix(t.Name(), "/Draw") { // Draw looks each time
+			if strict || strings.HasSuffix(t.Name(), "/Draw") { // Draw reads it each time
 				wantFenced(t, f, snowflake.ErrFenced)
 			} else {
 				mustMake(t, f)
@@ -268,7 +269,7 @@ func TestFenceByWallClock(t *testing.T) {
 	})
 }
 
-// A strict block reads the wall clock for its remaining time, too.
+// A strict block reads the wall clock for its remaining tickets as well.
 func TestFenceByWallClockInAStrictBlock(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -280,8 +281,9 @@ func TestFenceByWallClockInAStrictBlock(t *testing.T) {
 	wantFenced(t, b.Next, snowflake.ErrFenced)
 }
 
-// In sustained saturation ticks begin with a caller who waits, or go by inside of
-// the catch-up window, and never with a fresh one: the wall clock fences there too.
+// In sustained saturation, a tick begins with a caller that has waited, or passes within
+// the catch-up window, and never begins with a new caller. The wall clock fences then as
+// well.
 func TestFenceByWallClockWhenSaturated(t *testing.T) {
 	t.Run("a caller who waits", func(t *testing.T) {
 		clock := newFrozen()
@@ -292,7 +294,7 @@ func TestFenceByWallClockWhenSaturated(t *testing.T) {
 		clock.asleep = func(d time.Duration) { clock.advance(d); clock.step(8 * ms) }
 		wantFenced(t, g.Next, snowflake.ErrFenced)
 	})
-	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) { // catching up
+	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) { // in the catch-up window
 		clock := newFrozen()
 		s := free()
 		s.Until = noon.Add(20 * ms)
@@ -300,14 +302,14 @@ func TestFenceByWallClockWhenSaturated(t *testing.T) {
 		f := call(g)
 		useUp(t, g)
 		clock.asleep = clock.advance
-		next(t, g) // waits: now it counts as saturated
+		next(t, g) // waits, so the generator now counts as saturated
 		clock.advance(10 * ms)
-		for i := range 4096 * 5 { // old ticks are used up, in a row, with no wait
+		for i := range 4096 * 5 { // old ticks are used up one after the other, without a wait
 			if id := mustMake(t, f); !id.Time().Before(clock.Wall().Add(-ms)) {
 				t.Fatalf("%d: %v at %v: this test proves nothing", i, id.Time(), clock.Wall())
 			}
 		}
-		clock.step(9 * ms) // 20 ms after noon: one more would be outside
+		clock.step(9 * ms) // plus 1 ms, this is 20 ms after noon; a tick more would be outside the span
 		clock.advance(ms)
 		for i := range 4096 + 1 {
 			if _, err := f(); err != nil {
@@ -322,10 +324,10 @@ func TestFenceByWallClockWhenSaturated(t *testing.T) {
 	})
 }
 
-// Pitfalls that measured prototypes fell into.
+// The following tests are for mistakes that earlier prototypes made.
 
-// A refused call uses no number up, or a fenced generator that is asked in a loop
-// runs ahead, and cannot stamp for hours after its renewal.
+// A refused call uses up no sequence number. Otherwise a fenced generator that is called
+// in a loop would run ahead, and could not stamp for hours after its renewal.
 func TestRefusedCallsUseNothingUp(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := newFrozen()
@@ -362,7 +364,7 @@ func TestRefusedCallsUseNothingUp(t *testing.T) {
 	})
 }
 
-// Nor do callers who give up push the state more than a tick ahead of the clock.
+// Callers that give up do not push the state more than a tick ahead of the clock either.
 func TestCancelledCallsUseLittleUp(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -384,8 +386,8 @@ func TestCancelledCallsUseLittleUp(t *testing.T) {
 	}
 }
 
-// In the last, partial millisecond the deadline in nanoseconds and the span's end
-// in milliseconds disagree: the answer is a fence, and not a loop.
+// In the last, partial millisecond, the deadline in nanoseconds and the span's end in
+// milliseconds disagree. Calls are fenced then, and do not loop.
 func TestPartialLastMillisecond(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := newFrozen()
@@ -399,10 +401,10 @@ func TestPartialLastMillisecond(t *testing.T) {
 	})
 }
 
-// A Bind that waits for the lock while Close seals comes before both steps of
-// Close or after them, never in between. A waiter that was passed over for more
-// than a millisecond is the next to get a mutex, so this Bind would come in between
-// if the lock were given up there.
+// A Bind that waits for the lock while Close seals comes before both steps of Close or
+// after them, never in between. A mutex goes next to a waiter that has waited for more
+// than a millisecond, so this Bind would come in between if Close released the lock
+// there.
 func TestBindDuringClose(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -451,15 +453,15 @@ func awaitStack(t *testing.T, function string, n int, state string) {
 	t.Errorf("none of %d goroutines in %s waits in %q", n, function, state)
 }
 
-// spin lets real time go by for those who wait for a mutex: there is no event to
-// wait for. (A mutex counts how long its waiters have waited.)
+// spin lets real time pass for goroutines that wait for a mutex, since there is no event
+// to wait for. (A mutex measures how long its waiters have waited.)
 func spin(d time.Duration) {
 	for begin := time.Now(); time.Since(begin) < d; {
 		runtime.Gosched()
 	}
 }
 
-// A layout whose epoch lies ahead makes no IDs, and a release reserves nothing for
+// A layout whose epoch lies ahead makes no IDs, so a release reserves no milliseconds for
 // them: the span ends before the epoch.
 func TestCloseBeforeTheEpoch(t *testing.T) {
 	for name, l := range layouts {
@@ -481,8 +483,9 @@ func TestCloseBeforeTheEpoch(t *testing.T) {
 	}
 }
 
-// Close never returns more than was confirmed, and never less than was handed out:
-// tickets that a Block has drawn count as stamped, also those that it has left.
+// Close never returns a later time than was confirmed, and never an earlier one than was
+// stamped. All tickets that a Block has drawn count as stamped, including those that it
+// has not used.
 func TestCloseIsWithinTheSpan(t *testing.T) {
 	for name, l := range layouts {
 		for until := range 40 {

@@ -24,7 +24,7 @@ var layouts = map[string]snowflake.Layout{
 	"sonyflake": snowflake.Sonyflake(),
 }
 
-// Real IDs of others, with their fields according to the makers' documentation.
+// Real IDs made by others decode to the fields that their makers' documentation states.
 func TestIDsOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		layout string
@@ -52,7 +52,7 @@ func TestIDsOfOthers(t *testing.T) {
 	}
 }
 
-// The docs of the layouts say these.
+// The documentation of the layouts states these texts.
 func TestLayoutsSayHowFarTheyGo(t *testing.T) {
 	for name, want := range map[string]string{
 		"default":   "41 time, 10 node, 12 sequence bits of 1ms from 2025-01-01 until 2094-09-07; 1024 nodes, 4096000 IDs/s each",
@@ -138,16 +138,16 @@ func ExampleLayout_First() {
 	// Output: SELECT … WHERE id BETWEEN 132815152742400000 AND 132830252240994303
 }
 
-// A pool whose node IDs become wider while its nodes make IDs.
+// The following tests are for a pool whose node IDs become wider while its nodes make IDs.
 
-// widening is a pool's eras: 2 bits, and 3 from ms milliseconds after noon on.
+// widening returns a pool's eras: 2 bits, and from ms milliseconds after noon on 3 bits.
 func widening(ms int) snowflake.Eras {
 	return snowflake.Eras{{NodeBits: 2}, {From: noon.Add(time.Duration(ms) * time.Millisecond), NodeBits: 3}}
 }
 
-// Two nodes whose node IDs look the same in the narrow width make IDs through the
-// change, as fast as they can: no two are alike, each grows, each is decoded
-// rightly, and no call waits for longer than a tick.
+// Two nodes whose node IDs have the same bits in the narrow width make IDs through the
+// change, as fast as they can. No two IDs are equal, the IDs of each node grow, all are
+// decoded correctly, and no call waits for longer than a tick.
 func TestErasChangeUnderLoad(t *testing.T) {
 	all := maps.Clone(layouts)
 	all["used up in every tick"] = snowflake.Layout{Epoch: snowflake.Default().Epoch, Tick: time.Millisecond, TimeBits: 41, NodeBits: 4, SequenceBits: 4}
@@ -159,7 +159,7 @@ func TestErasChangeUnderLoad(t *testing.T) {
 			clock := snowflaketest.NewClock(noon)
 			s := free()
 			s.NodeID, s.Nodes, s.Eras = node, 8, eras
-			if node == 5 { // it was seeded with the wider era
+			if node == 5 { // this node ID was seeded for the wider era
 				s.NotBefore = wide
 			}
 			tl := snowflake.NewTimeline(clock)
@@ -172,7 +172,7 @@ func TestErasChangeUnderLoad(t *testing.T) {
 			for clock.Wall().Before(wide.Add(30 * time.Millisecond)) {
 				before := clock.Monotonic()
 				id, err := g.Next()
-				if node == 5 && last == 0 && err == nil { // it waits for its span to begin
+				if node == 5 && last == 0 && err == nil { // the call waited for its span to begin
 					before = clock.Monotonic()
 				}
 				if err != nil || id <= last || seen[id] {
@@ -205,8 +205,8 @@ func TestErasChangeUnderLoad(t *testing.T) {
 	}
 }
 
-// The machine's clock, and many callers by every method: at the moment of the
-// change none is refused, and no ID has the other width.
+// With the machine's clock and many callers of every method, no call is refused at the
+// moment of the change, and no ID has the wrong width.
 func TestErasChangeBetweenCallers(t *testing.T) {
 	rounds := 4
 	if testing.Short() {
@@ -270,8 +270,8 @@ func TestErasChangeBetweenCallers(t *testing.T) {
 	}
 }
 
-// A node that sleeps through the change makes no ID of the old width behind it, and
-// none at all until it has learned of the new one.
+// A node that sleeps through the change makes no ID of the old width after it, and no ID
+// at all until it has learned of the new width.
 func TestErasSleeper(t *testing.T) {
 	clock := newFrozen()
 	wide := noon.Add(time.Second)
@@ -291,7 +291,7 @@ func TestErasSleeper(t *testing.T) {
 	if p := widening(1000).Decompose(snowflake.Default(), id); id <= before || p.Node != 1 || p.Sequence != 0 || !p.Time.Equal(noon.Add(2*time.Second)) {
 		t.Errorf("got %d after %d, %+v, want a larger one of node 1 at noon + 2 s", id, before, p)
 	}
-	// Confirmed milliseconds may have been stamped: no era can begin there any more.
+	// Confirmed milliseconds may have been stamped, so no era can begin there any more.
 	err := tl.Widen(snowflake.Era{From: noon.Add(30 * time.Second), NodeBits: 4})
 	if err == nil || !strings.Contains(err.Error(), "cannot be added") {
 		t.Errorf("got %v, want an error: cannot be added", err)

@@ -20,11 +20,11 @@ func draw(t testing.TB, g *snowflake.Generator, want uint64, shares int, back ti
 	return r
 }
 
-// stampOf is when a run's i-th ID was stamped.
+// stampOf returns the time of a run's i-th ID.
 func stampOf(r snowflake.Run, i uint64) time.Time { return r.Layout.Decompose(r.ID(i)).Time }
 
-// A run has the milliseconds that went by, none that has not begun, and none older
-// than asked for.
+// A run has the milliseconds that have passed, none that has not begun, and none that is
+// older than requested.
 func TestDrawTakesWhatHasBegun(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -50,7 +50,7 @@ func TestDrawTakesWhatHasBegun(t *testing.T) {
 	}
 }
 
-// Each of n callers finds some, although none releases any.
+// Each of n callers finds some IDs, although no caller gives any back.
 func TestDrawShares(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -68,8 +68,8 @@ func TestDrawShares(t *testing.T) {
 	}
 }
 
-// A release never goes below the end of a run that was drawn, whatever was handed
-// out of it.
+// A release never reports a time before the end of a run that was drawn, however many of
+// the run's IDs were used.
 func TestNoReleaseBelowARun(t *testing.T) {
 	for _, l := range []snowflake.Layout{snowflake.Default(), snowflake.Sonyflake(), snowflake.JS53()} {
 		clock := newFrozen()
@@ -92,7 +92,7 @@ func TestNoReleaseBelowARun(t *testing.T) {
 	}
 }
 
-// A run is for no longer than the lease and than the span's milliseconds.
+// A run is usable for no longer than the lease and the span's milliseconds last.
 func TestDrawLeft(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -111,7 +111,8 @@ func TestDrawLeft(t *testing.T) {
 	}
 }
 
-// Tickets that were drawn before the term was sealed, or while its deadline passed, are no run.
+// Draw returns no run of tickets that were drawn before the term was sealed, or while its
+// deadline passed.
 func TestDrawAcrossAFence(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -130,8 +131,8 @@ func TestDrawAcrossAFence(t *testing.T) {
 	}
 }
 
-// A run has the width of its era: it ends before the next one, and the next run begins
-// with it.
+// A run has the width of its era. It ends before the next era, and the next run begins
+// with that era.
 func TestDrawEndsWithTheEra(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -149,8 +150,8 @@ func TestDrawEndsWithTheEra(t *testing.T) {
 	}
 }
 
-// A saturated generator queues a caller up for the next tick; it gets no more than its
-// share of it, and no one's.
+// With a saturated generator, a caller of Draw waits in the queue for the next tick. It
+// gets no more than its share of the tick, and no ID of another caller.
 func TestDrawWaitsForATick(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -168,8 +169,8 @@ func TestDrawWaitsForATick(t *testing.T) {
 	}
 }
 
-// Long after the layout's end there is no run: neither of ticks that wrapped around,
-// nor of old ones.
+// Long after the layout's end, Draw returns no run, neither of ticks that wrapped around
+// nor of old ticks.
 func TestDrawPastTheEnd(t *testing.T) {
 	clock := newFrozen()
 	l := snowflake.Layout{Epoch: noon.Add(-time.Second), Tick: ms, TimeBits: 11, NodeBits: 10, SequenceBits: 12}

@@ -35,7 +35,8 @@ func TestSealGivesTheLastMillisecond(t *testing.T) {
 			}
 		}
 
-		// Another node ID, a clock that went back, the same milliseconds: IDs grow.
+		// With another node ID, a clock that was set back, and the same milliseconds, IDs
+		// grow.
 		clock.step(-5 * ms)
 		s := free()
 		s.NodeID = 3
@@ -62,8 +63,8 @@ func TestSealGivesTheLastMillisecond(t *testing.T) {
 	})
 }
 
-// A caller who waits has a ticket of a millisecond that has not begun: that one is
-// not stamped when the seal comes, and the caller gets a fence.
+// A waiting caller has a ticket for a millisecond that has not begun. When the seal comes,
+// that millisecond is not stamped, and the caller is fenced.
 func TestSealBeforeAWaitingCallersTick(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -79,7 +80,8 @@ func TestSealBeforeAWaitingCallersTick(t *testing.T) {
 	}
 }
 
-// If it has begun, the caller gets its ID, and the mark is exact.
+// If that millisecond has begun, the caller gets its ID, and Seal returns exactly that
+// millisecond.
 func TestSealInAWaitingCallersTick(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -95,8 +97,8 @@ func TestSealInAWaitingCallersTick(t *testing.T) {
 	}
 }
 
-// A caller reads the clock, and before it continues, the timeline is sealed, and time
-// passes: its tick may have begun by its own reading and not by the seal's.
+// A caller reads the clock. Before it continues, the timeline is sealed and time passes.
+// So the caller's tick may have begun by the caller's reading but not by the seal's.
 func TestSealBetweenAReadingAndItsUse(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -125,7 +127,7 @@ func TestCallDuringSeal(t *testing.T) {
 	clock.onRead(func() {
 		clock.advance(ms)
 		go func() { id, _ := g.Next(); done <- id }()
-		for range 1000 { // it does not end while the seal holds the lock
+		for range 1000 { // the call does not end while the seal holds the lock
 			runtime.Gosched()
 		}
 	})
@@ -135,7 +137,7 @@ func TestCallDuringSeal(t *testing.T) {
 	}
 }
 
-// The rest of a block when the seal comes stays void, whatever comes later.
+// Tickets that a block still has when the seal comes stay void, whatever happens later.
 func TestLateRenewalAfterSeal(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -146,8 +148,8 @@ func TestLateRenewalAfterSeal(t *testing.T) {
 	wantFenced(t, b.Next, snowflake.ErrFenced)
 }
 
-// A ticket drawn while waiting for the last holder's milliseconds to pass counts
-// for nothing.
+// A ticket that was drawn while waiting for the last holder's milliseconds to pass does
+// not count as stamped.
 func TestSealWhileWaitingForNotBefore(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -161,8 +163,8 @@ func TestSealWhileWaitingForNotBefore(t *testing.T) {
 	}
 }
 
-// A call that waits while its node ID is replaced gets an ID of the new one, and
-// never a fence that is not one.
+// A call that waits while its node ID is replaced gets an ID of the new node ID, and is
+// not fenced by mistake.
 func TestRebindUnderAWaitingCall(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -204,16 +206,17 @@ func TestGeneratorsOnOneNode(t *testing.T) {
 	wantFenced(t, g2.Next, snowflake.ErrFenced)
 }
 
-// Seals come while another draws as fast as it can, and every ID that was made is
-// one that the seals have counted: a seal takes the state word at the moment when it
-// ends the term, not as it was a moment before. If reading and ending were two
-// steps, a draw would come in between in about one seal in a hundred that meet any,
-// and one of 3,000 shows in the sum. Where no core is free, seals meet none.
+// Seals come while another goroutine draws as fast as it can, and the seals count every
+// ID that was made: a seal takes the state word at the moment when it ends the term, not
+// as it was a moment before. If reading and ending were two steps, a draw would come in
+// between in about one of a hundred seals during which there are draws. The sum shows one
+// such draw in 3,000 seals. If no core is free, there are no draws during seals.
 func TestStressSealCountsEveryDraw(t *testing.T) {
 	clock := &ticking{}
 	tl := snowflake.NewTimeline(clock)
-	// So many in a tick that no call waits for the next one, unless this goroutine gets no
-	// core for a while: the clock then moves, or the test would hang.
+	// A tick has so many IDs that no call waits for the next tick, unless this goroutine
+	// gets no core for a while. The clock then moves, since the test would hang
+	// otherwise.
 	clock.moves.Store(true)
 	l := snowflake.Layout{Epoch: snowflake.Default().Epoch, Tick: ms, TimeBits: 41, NodeBits: 3, SequenceBits: 19}
 	g := generator(t, tl, snowflake.WithLayout(l))
@@ -232,13 +235,13 @@ func TestStressSealCountsEveryDraw(t *testing.T) {
 		for !stop.Load() {
 			if _, err := g.Next(); err == nil {
 				made.Add(1)
-			} else { // no call until the next term: the seal's lock is to be had at once
+			} else { // wait for the next term without calls, so that Seal gets the lock at once
 				wait(func() bool { return open.Load() || stop.Load() })
 			}
 		}
 	}
-	// Only seals in whose course there were draws are of use. A new goroutine may
-	// get another core, where all others are at work.
+	// Only seals during which there were draws are useful. A new goroutine may get another
+	// core if all others are busy.
 	rounds, useful := 0, 0
 	for limit := time.Now().Add(3 * time.Second); useful < 3000 && time.Now().Before(limit) && !t.Failed(); {
 		var wg sync.WaitGroup

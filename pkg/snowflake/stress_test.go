@@ -17,15 +17,15 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// A crew is goroutines that make IDs in every way at once, on two generators of
-// one timeline, and check what each can see of its own.
+// crew is a group of goroutines that make IDs in every way at once, on two generators of
+// one timeline. Each checks what it can see of its own IDs.
 type crew struct {
 	t       *testing.T
 	clock   snowflake.Clock
 	tl      *snowflake.Timeline
 	l       snowflake.Layout
 	gens    [2]*snowflake.Generator
-	blocks  bool             // use them and runs, too
+	blocks  bool             // use blocks and runs as well
 	passing func(error) bool // errors that may come
 	steps   time.Duration    // how far the wall clock may step back during a call
 	stop    atomic.Bool
@@ -37,7 +37,7 @@ type crew struct {
 	made     [][]ID
 	count    atomic.Int64
 	refused  atomic.Int64
-	gaveUp   atomic.Int64 // calls that had a place in the queue, perhaps, and left it
+	gaveUp   atomic.Int64 // calls that may have had a place in the queue, and left it
 }
 
 func newCrew(t *testing.T, clock snowflake.Clock, l snowflake.Layout) *crew {
@@ -81,7 +81,7 @@ func (c *crew) work(me int, rng *rand.Rand) {
 			ids = buf[:n]
 		case 1:
 			buf[0], err = g.TryNext()
-			atOnce = true // it has no place to leave
+			atOnce = true // TryNext has no place in the queue to leave
 			ids = buf[:1]
 		case 2:
 			buf[0], err = g.NextContext(c.t.Context())
@@ -159,7 +159,8 @@ func (c *crew) work(me int, rng *rand.Rand) {
 	}
 }
 
-// finish stops the crew and returns all IDs in order, each of them once.
+// finish stops the crew and returns all IDs in order, after checking that none was made
+// twice.
 func (c *crew) finish() []ID {
 	c.stop.Store(true)
 	c.wg.Wait()
@@ -173,8 +174,8 @@ func (c *crew) finish() []ID {
 	return all
 }
 
-// bind binds the crew to a node ID from now on. The span is recorded as confirmed
-// before it is in force.
+// bind binds the crew to a node ID from now on. It records the span as confirmed before
+// the span takes effect.
 func (c *crew) bind(node int, notBefore time.Time, length time.Duration) {
 	s := snowflake.Span{NodeID: node, Nodes: c.l.Nodes(), NotBefore: notBefore, Until: c.tl.Now().Add(length), Deadline: c.clock.Monotonic() + length}
 	c.confirm(s.Until, s.Deadline)
@@ -201,7 +202,7 @@ func (c *crew) await(n int) {
 	}
 }
 
-// awaitFence lets the crew run into the deadline.
+// awaitFence waits until the crew has run into the deadline.
 func (c *crew) awaitFence() {
 	for was := c.refused.Load(); c.refused.Load() < was+20 && !c.t.Failed(); {
 		runtime.Gosched()
@@ -223,11 +224,11 @@ var stressLayouts = map[string]snowflake.Layout{
 
 func fenced(err error) bool { return err == snowflake.ErrFenced }
 
-// Numbers come and go under a crew that never waits for them: no duplicate, no
-// order break, no stamp ahead of the clock or outside of the span, and each seal
-// yields the last millisecond of its node ID: exactly, unless a block has drawn
-// numbers that it does not hand out, a run was drawn while the node ID was sealed, or
-// a call on a busy machine has waited for longer than it may.
+// Node IDs are bound and sealed under a crew that does not wait for them. No ID is made
+// twice or out of order, no stamp is ahead of the clock or outside the span, and each seal
+// returns the last stamped millisecond of its node ID. A seal may return a later one if a
+// block has drawn tickets that it does not use, if a run was drawn while the node ID was
+// sealed, or if a call on a busy machine has waited for longer than it may.
 func TestStressSealAndBind(t *testing.T) {
 	for name, l := range stressLayouts {
 		for _, blocks := range []bool{false, true} {
@@ -250,8 +251,8 @@ func TestStressSealAndBind(t *testing.T) {
 					}
 				}
 				c.awaitFence() // the last node ID is sealed
-				// The node IDs' milliseconds follow each other, so that the IDs in
-				// order are those of one round after the other.
+				// The milliseconds of the node IDs follow each other, so sorted IDs are
+				// sorted by round.
 				all, i := c.finish(), 0
 				for round, at := range sealed {
 					var found time.Time
@@ -274,8 +275,8 @@ func TestStressSealAndBind(t *testing.T) {
 	}
 }
 
-// Renewals come in time and too late: no call that begins after the deadline
-// succeeds, and every late renewal brings the node ID back.
+// Some renewals come in time and others too late. No call that begins after the deadline
+// succeeds, and every late renewal makes the node ID usable again.
 func TestStressSuspendAndResume(t *testing.T) {
 	for name, l := range stressLayouts {
 		t.Run(name, func(t *testing.T) {
@@ -304,15 +305,15 @@ type stepping struct {
 
 func (s *stepping) Wall() time.Time { return s.Clock.Wall().Add(time.Duration(s.shift.Load())) }
 
-// While the wall clock steps, and while one node ID replaces another, a call never
-// sees a fence that is not one.
+// While the wall clock steps, and while one node ID replaces another, no call is fenced by
+// mistake.
 func TestStressStepsAndRebinds(t *testing.T) {
 	for name, l := range stressLayouts {
 		t.Run(name, func(t *testing.T) {
 			clock := &stepping{Clock: snowflake.SystemClock()}
 			c := newCrew(t, clock, l)
 			c.blocks, c.passing = true, func(error) bool { return false }
-			c.steps = 10 * time.Second // what Now may come back by during a call
+			c.steps = 10 * time.Second // how far Now may step back during a call
 			c.bind(0, time.Time{}, time.Hour)
 			rng := c.start()
 			for round := range c.rounds() / 5 {
@@ -326,7 +327,8 @@ func TestStressStepsAndRebinds(t *testing.T) {
 				}
 				c.await(rng.IntN(200))
 			}
-			// Further ahead than all that was borrowed: a step that must be noticed.
+			// This step is larger than everything that was borrowed, so it must be
+			// noticed.
 			clock.shift.Add(int64(10 * time.Second))
 			for c.tl.Stats().StepsForward == 0 && !t.Failed() {
 				c.await(1)
@@ -339,7 +341,7 @@ func TestStressStepsAndRebinds(t *testing.T) {
 	}
 }
 
-// ticking is a clock that its test moves, cheap to read by many at once.
+// ticking is a clock that its test moves. Many goroutines can read it at once at low cost.
 type ticking struct {
 	mono, behind atomic.Int64
 	moves        atomic.Bool // also when a generator waits
@@ -354,8 +356,9 @@ func (c *ticking) Sleep(d time.Duration) {
 	runtime.Gosched()
 }
 
-// Many callers reach the end of the span at once, inside of the catch-up window:
-// each has looked before it draws, and only looking again keeps the last ones in.
+// Many callers reach the end of the span at once, inside the catch-up window. Each has
+// checked the end before it draws. Only checking again afterwards keeps the last tickets
+// inside the span.
 func TestStressAtTheEndOfTheSpan(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := &ticking{}
@@ -391,7 +394,7 @@ func TestStressAtTheEndOfTheSpan(t *testing.T) {
 			for was := refused.Load(); refused.Load() < was+4 && !t.Failed(); {
 				runtime.Gosched()
 			}
-			// A tick more, of which the clock is ahead by ten.
+			// The span gets one more tick; the clock is ten ticks ahead of it.
 			clock.mono.Add(int64(ms))
 			until.Add(1)
 			tl.Extend(noon.Add(time.Duration(round+2)*ms), 0)
@@ -404,9 +407,9 @@ func TestStressAtTheEndOfTheSpan(t *testing.T) {
 	})
 }
 
-// Two callers want the last sequence number of a tick at the same moment. Both look, and
-// find one; only checking the drawn ticket again keeps the second one out of a tick
-// that has not begun. They start together from a spin, for the window is a few
+// Two callers want the last sequence number of a tick at the same moment. Both find that
+// a number is left. Only checking the drawn ticket again keeps the second caller out of a
+// tick that has not begun. Both spin until they start, since the window is a few
 // nanoseconds wide.
 func TestStressTwoAtTheLastNumber(t *testing.T) {
 	for _, name := range []string{"Next", "NextContext"} { // the others compare and swap
@@ -467,7 +470,8 @@ func TestStressTwoAtTheLastNumber(t *testing.T) {
 	}
 }
 
-// pair is a clock for two callers: one that waits moves it when the other is back.
+// pair is a clock for two callers: a caller that waits moves it once the other has
+// returned.
 type pair struct {
 	mono     atomic.Int64
 	returned *atomic.Int64
@@ -482,8 +486,8 @@ func (c *pair) Sleep(time.Duration) {
 	c.mono.Add(int64(ms))
 }
 
-// A call is made in the very moment of a seal, in a tick from which no caller has drawn
-// before: either it fails, or its millisecond is the one that the seal returns.
+// A call is made at the moment of a seal, in a tick from which no caller has drawn before.
+// Either the call fails, or the seal returns the call's millisecond.
 func TestStressSealDuringTheFirstCall(t *testing.T) {
 	clock := &ticking{}
 	tl := snowflake.NewTimeline(clock)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// stepped is a clock whose wall steps; waits move it.
+// stepped is a clock whose wall clock steps; waits move both clocks.
 type stepped struct {
 	wall time.Time
 	mono time.Duration
@@ -18,7 +18,7 @@ func (c *stepped) Monotonic() time.Duration { return c.mono }
 func (c *stepped) Sleep(d time.Duration)    { c.wall, c.mono = c.wall.Add(d), c.mono+d }
 
 // The wall clock steps back during the first run of a process with a fixed node
-// ID, and never between its runs. The second run makes no ID of the first again.
+// ID, and never between its runs. The second run repeats no ID of the first run.
 func TestUnrecordedRunsMakeNoIDTwice(t *testing.T) {
 	for _, step := range []time.Duration{time.Millisecond, 2 * time.Millisecond, 300 * time.Millisecond, 900 * time.Millisecond, 1500 * time.Millisecond} {
 		clock := &stepped{wall: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}

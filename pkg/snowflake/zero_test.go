@@ -10,7 +10,7 @@ import (
 
 // Calls on values that no constructor returned are errors, not panics.
 func TestZeroValues(t *testing.T) {
-	zero.Methods(t, new(snowflake.Generator), "snowflake.New", "NextN") // which was asked for none
+	zero.Methods(t, new(snowflake.Generator), "snowflake.New", "NextN") // NextN gets an empty slice
 	zero.Methods(t, new(snowflake.Block), "Generator.Block")
 	zero.Methods(t, new(snowflake.Generator).Block(), "snowflake.New")
 	zero.Methods(t, new(snowflake.Timeline), "NewTimeline", "Widen") // which has no span to widen
@@ -20,7 +20,7 @@ func TestZeroValues(t *testing.T) {
 	}
 }
 
-// A nil context bounds nothing.
+// With a nil context, calls wait without a limit.
 func TestNilContext(t *testing.T) {
 	_, g := bind(t, nil, free())
 	for range 1 << 14 { // more than a tick has, so that some calls wait

@@ -20,15 +20,15 @@ import (
 // Backend is a coordinator under test.
 type Backend struct {
 	cluster.Coordinator
-	// Age makes every heartbeat and publication that was recorded look older, so that
+	// Age makes every recorded heartbeat and publication look older by a duration, so that
 	// no test has to wait.
 	Age func(t *testing.T, by time.Duration)
 }
 
 const timeout = 15 * time.Second
 
-// Conformance is the test suite that every coordinator passes. open returns an empty one,
-// and is called once per case.
+// Conformance runs the test suite that every coordinator passes. open returns an empty
+// Backend, and is called once per case.
 func Conformance(t *testing.T, open func(t *testing.T) Backend) {
 	for name, run := range map[string]func(t *testing.T, b Backend){
 		"members see each other":            seeEachOther,
@@ -122,7 +122,8 @@ func silence(t *testing.T, b Backend) {
 	if seen := beat(t, b, c); names(seen) != "c" {
 		t.Errorf("after the time-out: %q", names(seen))
 	}
-	// Others have dropped it, and may have acted on that: it comes back as a new session.
+	// Others have dropped the session and may have acted on that, so the member must come
+	// back with a new session.
 	if _, err := b.Heartbeat(t.Context(), cluster.Beat{Self: a, At: time.Now(), Timeout: timeout}); !errors.Is(err, cluster.ErrDropped) {
 		t.Errorf("the heartbeat of a dropped session: got %v, want ErrDropped", err)
 	}
@@ -162,8 +163,8 @@ func expire(t *testing.T, b Backend) {
 	}
 }
 
-// A heartbeat of an older lease that arrives late does not replace a newer one. (Backends
-// that read the leases themselves record no such heartbeat.)
+// A late heartbeat of an older lease does not replace the heartbeat of a newer lease.
+// (Backends that read the leases themselves do not record such heartbeats.)
 func olderLease(t *testing.T, b Backend) {
 	leased := cluster.Member{Cluster: "c", Name: "a", NodeID: 7, SessionID: "new", Version: 9}
 	late := cluster.Member{Cluster: "c", Name: "b", NodeID: 7, SessionID: "old", Version: 8}

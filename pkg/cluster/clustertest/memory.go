@@ -32,7 +32,7 @@ func NewMemory() *Memory {
 	return &Memory{alive: map[string]map[string]cluster.Member{}, known: map[string]map[string]publication{}}
 }
 
-// usable returns an error for a zero Memory, and for a context that is nil or has ended.
+// usable returns an error if c is nil or zero, or if ctx is nil or has ended.
 func (c *Memory) usable(ctx context.Context) error {
 	if c == nil || c.alive == nil {
 		return errors.New("clustertest: this Memory is nil or zero: NewMemory returns one")
@@ -126,7 +126,7 @@ func (c *Memory) Known(ctx context.Context, clusterName string) (map[string]clus
 	return all, nil
 }
 
-// Age makes every heartbeat look older.
+// Age makes every recorded heartbeat look older by the given duration.
 func (c *Memory) Age(by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,13 +21,14 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// scales adds up what requests cost by the sizes of items, for each partition key.
+// scales is a client that adds up the cost of requests for each partition key, by the
+// sizes of items.
 type scales struct {
 	lease.Client
 	mu            sync.Mutex
 	reads, writes map[string]float64
 	requests      int
-	fail          func(partition string) error // of a Query
+	fail          func(partition string) error // the error of a Query, if not nil
 }
 
 func weigh(c lease.Client) *scales {
@@ -49,7 +50,7 @@ func (s *scales) add(to map[string]float64, partition types.AttributeValue, v fl
 	s.requests++
 }
 
-// blocks is how many blocks of a size an item has, at least one.
+// blocks returns how many blocks of a size an item has, at least one.
 func blocks(item attributes, size int) float64 {
 	return float64(max((dynamotest.ItemBytes(item)+size-1)/size, 1))
 }
@@ -85,7 +86,7 @@ func (s *scales) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*
 	return s.Client.Query(ctx, in, o...)
 }
 
-// The limits of one partition in a second, and how often members heartbeat.
+// These are the limits of one partition in a second, and the time between heartbeats.
 const (
 	mostReads, mostWrites = 3000, 1000
 	every                 = 5 // seconds
@@ -100,8 +101,8 @@ func (l *large) change(n int) {
 	}
 }
 
-// The digest of the largest cluster stays within the limits of a partition, while members
-// come and go, by the product's own requests and the sizes of its items.
+// While members come and go, the digest of the largest cluster stays within the limits of
+// a partition. The test adds up the real requests by the sizes of their items.
 func TestDigestWithinOnePartition(t *testing.T) {
 	members := protocol.MaxPoolSize
 	if testing.Short() {
@@ -138,7 +139,8 @@ func TestDigestWithinOnePartition(t *testing.T) {
 		}
 		t.Logf("%d changes in a heartbeat: %v read units a reader, %d partitions of item 0, %v write units on the busiest", changes, reader.reads[own], len(shares), keeper.writes[l.table.digestOf(l.reader).partition])
 	}
-	// All at once, as at a fleet's start: item 0 has none of it, and readers read the parts.
+	// If all members change at once, as at a fleet's start, item 0 has no changes, and
+	// readers read the parts.
 	keeper.reset()
 	l.change(members - 2)
 	l.keep(t)
@@ -150,14 +152,14 @@ func TestDigestWithinOnePartition(t *testing.T) {
 	t.Logf("all changed: %v write units on the busiest", keeper.writes[d.partition])
 }
 
-// Changes that somebody made up, or that are not the ones that item 0 says, are not used:
-// the reader reads the part.
+// A reader does not use forged changes, or changes that do not lead to the hashes in item
+// 0. It reads the part instead.
 func TestChangesThatDoNotMatch(t *testing.T) {
 	forged, err := pack([]byte(`[{"from":"x","parts":{}},{"from":"x","parts":{"1":{"gone":["a"],"came":[{"cluster":"stock","name":"b","session_id":"c"}]}}}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong := func(l *large) string { // the right list, and not the members that it has
+	wrong := func(l *large) string { // changes from the right list, with the wrong members
 		d := l.table.digestOf(l.reader)
 		packed, err := pack(fmt.Appendf(nil, `[{"from":%q,"parts":{"1":{"gone":[%q]}}}]`, sum([]byte(d.listed)), l.members[301].SessionID))
 		if err != nil {
@@ -196,8 +198,8 @@ func TestChangesThatDoNotMatch(t *testing.T) {
 	}
 }
 
-// A reader that missed writings makes up for them, up to as many as item 0 has; including
-// members and parts that were added and removed.
+// A reader that missed writes of the digest catches up by the changes, up to as many as
+// item 0 has. These may add and remove members and parts.
 func TestChangesOfSeveralWritings(t *testing.T) {
 	l := newLarge(t, 1030)
 	l.heartbeat(t, true)
@@ -226,7 +228,8 @@ func TestChangesOfSeveralWritings(t *testing.T) {
 	}
 }
 
-// Item 0 never has more changes than its readers can bear: the oldest go first.
+// The changes in item 0 are bounded, since every reader pays for them. The oldest changes
+// are dropped first.
 func TestChangesAreBounded(t *testing.T) {
 	parts := func(members []cluster.Member) map[string][]cluster.Member { return (&digest{slots: 1}).byPart(members) }
 	k := kept{}.then("0", parts(fleetOf(2000)), nil)
@@ -235,7 +238,7 @@ func TestChangesAreBounded(t *testing.T) {
 	}
 	members := fleetOf(2000)
 	for i := range 8 {
-		for j := range 150 { // random, as sessions are: they do not pack
+		for j := range 150 { // sessions are random, so they cannot be compressed
 			members[j].SessionID = uuid.NewString()
 		}
 		var changed []string
@@ -253,7 +256,8 @@ func TestChangesAreBounded(t *testing.T) {
 	}
 }
 
-// One who comes has looked: where the keeper saw the same, no part is read.
+// A new member has read all leases itself, so it does not read parts in which the keeper
+// saw the same members.
 func TestNewcomerReadsNoPart(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	name := dynamotest.CreateTable(t, client)
@@ -299,7 +303,8 @@ func TestNewcomerReadsNoPart(t *testing.T) {
 		t.Errorf("%d requests, %v: want item 0 and the leader", reader.requests, reader.reads)
 	}
 
-	// A look that fails on one group is none: its members would seem dead.
+	// If reading one group fails, the whole read fails, since that group's members would
+	// seem dead.
 	broken := errors.New("no answer for this group")
 	reader.fail = func(partition string) error {
 		if partition == "orders#0" {

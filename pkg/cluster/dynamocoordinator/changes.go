@@ -9,9 +9,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// Item 0 of the digest carries the latest changes of members, so that readers need not
-// read a whole part for one of them: N reads of a part for each change are more than a
-// partition can serve. Older releases ignore the changes and read the parts.
+// Item 0 of the digest has the latest changes of members, so that a reader need not read a
+// whole part because of one change: if all N readers read a part for each change, a
+// partition could not serve them. Older releases ignore the changes and read the parts.
 
 // step is the change from one list of parts to the next.
 type step struct {
@@ -19,7 +19,7 @@ type step struct {
 	Parts map[string]change `json:"parts"`
 }
 
-// change has the members that left a part, and those that joined or changed.
+// change has the sessions that left a part, and the members that joined it or changed.
 type change struct {
 	Gone []string         `json:"gone,omitempty"`
 	Came []cluster.Member `json:"came,omitempty"`
@@ -29,22 +29,23 @@ const (
 	// stepsKept is the number of writes for which a step is kept. The time between a
 	// reader's heartbeats is at most three times that of the keeper.
 	stepsKept = 4
-	// maxChanges bounds what steps add to item 0: with it, and with 256 parts, item 0
-	// costs its reader three read units, and 4,096 readers in 5 s less than 3,000 a second.
+	// maxChanges bounds what steps add to item 0, in bytes. With maxChanges and 256 parts,
+	// item 0 costs its reader three read units; 4,096 readers in 5 s cost less than 3,000
+	// units a second.
 	maxChanges = 16_000
 	// maxStep bounds the sessions of steps that are packed.
 	maxStep = 1000
 )
 
-// kept is the keeper's last write, and the steps that led to it. A nil step changed
-// nothing.
+// kept is the keeper's last write, and the steps that led to it. A nil step is for a write
+// that changed nothing.
 type kept struct {
 	list  string
 	parts map[string][]cluster.Member
 	steps []*step
 }
 
-// then returns the state to keep after another write.
+// then returns the state to keep after the next write.
 func (k kept) then(list string, parts map[string][]cluster.Member, changed []string) kept {
 	next := kept{list: list, parts: parts}
 	if k.parts == nil { // the readers' state is unknown
@@ -74,7 +75,7 @@ func (k kept) then(list string, parts map[string][]cluster.Member, changed []str
 	return next
 }
 
-// changes packs as many of the latest steps as fit; "" if none does.
+// changes packs as many of the latest steps as fit; it returns "" if none fits.
 func (k kept) changes() string {
 	steps := slices.DeleteFunc(slices.Clone(k.steps), func(s *step) bool { return s == nil })
 	for ; len(steps) > 0; steps = steps[1:] {
@@ -98,9 +99,8 @@ func (k kept) changes() string {
 	return ""
 }
 
-// advance builds parts from those that the reader has and from the changes in item 0.
-// The result is not trusted by itself: it is valid only if its hash matches the one in
-// the list.
+// advance builds parts from the reader's parts and the changes in item 0. A part that it
+// returns is valid only if its hash is the hash in the list.
 func (d *digest) advance(packed string) map[string]part {
 	if packed == "" || len(packed) > maxChanges || d.listed == "" {
 		return nil
@@ -116,7 +116,7 @@ func (d *digest) advance(packed string) map[string]part {
 	from := sum([]byte(d.listed))
 	first := slices.IndexFunc(steps, func(s step) bool { return s.From == from })
 	if first < 0 {
-		return nil // it missed too many, or does not have the keeper's state
+		return nil // the reader missed too many steps, or does not have the keeper's state
 	}
 	members := map[string][]cluster.Member{}
 	for _, s := range steps[first:] {
@@ -144,14 +144,14 @@ func (d *digest) advance(packed string) map[string]part {
 	return fresh
 }
 
-// valid leaves out members that no node of ours is.
+// valid returns members without those that no node of this cluster writes.
 func (d *digest) valid(members []cluster.Member) []cluster.Member {
 	return slices.DeleteFunc(members, func(m cluster.Member) bool { return m.Cluster+"#digest" != d.partition || m.Validate() != nil })
 }
 
-// seed uses the reader's own view as parts before it has read any: parts that are the
-// same for the keeper need not be read. It leaves out members without a lease,
-// whose parts it does not know.
+// seed makes parts of the members that the reader has read itself, if it has no parts yet,
+// so that it need not read the parts that are equal in the digest. It leaves out members
+// without a lease, because the reader does not know their parts.
 func (d *digest) seed(members []cluster.Member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,8 +173,8 @@ func (d *digest) seed(members []cluster.Member) {
 	d.all = slices.CompactFunc(d.all, cluster.Member.Same)
 }
 
-// byPart sorts members into parts, each in the order of sessions and without the times
-// of heartbeats, which change all the time.
+// byPart divides members into parts. Each part is sorted by session, and leaves out the
+// times of heartbeats, which change all the time.
 func (d *digest) byPart(members []cluster.Member) map[string][]cluster.Member {
 	parts := map[string][]cluster.Member{}
 	for _, m := range members {

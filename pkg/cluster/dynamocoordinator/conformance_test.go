@@ -32,7 +32,7 @@ func onTable(t *testing.T, client *dynamodb.Client) {
 	})
 }
 
-// age moves the times of a partition back.
+// age makes the times in a partition older.
 func age(t *testing.T, client *dynamodb.Client, table, partition, name string, by time.Duration) {
 	t.Helper()
 	out, err := client.Query(t.Context(), &dynamodb.QueryInput{

@@ -25,8 +25,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// The cost of members, as DynamoDB Local says, and as docs/cluster.md says. A round is one heartbeat of
-// every member, and there are twelve in a minute.
+// The cost of members that DynamoDB Local reports is the cost that docs/cluster.md
+// states. A round is one heartbeat of every member; there are twelve rounds in a minute.
 func TestCost(t *testing.T) {
 	client := dynamotest.Local(t)
 	documented, err := os.ReadFile("../../../docs/cluster.md")
@@ -39,18 +39,18 @@ func TestCost(t *testing.T) {
 		}
 		t.Run(strconv.Itoa(members), func(t *testing.T) {
 			f := newFleet(t, client, members)
-			f.round(t) // each looks for itself
-			f.round(t) // each takes the parts of the digest
+			f.round(t) // each member reads all leases itself
+			f.round(t) // each member reads the parts of the digest
 			steady := f.round(t)
 			f.join(t)
 			change := f.round(t) // the first member's turn comes first
 			change.sub(steady)
-			look := f.look(t) // so does the one who came
+			look := f.look(t) // the new member reads all leases
 			change.reads += look.reads
 			known := f.publish(t)
 			got := []float64{
-				12 * steady.writes / float64(members), 12 * steady.reads / float64(members), // a member's, each minute
-				change.writes, change.reads, look.reads, known.writes, // all members', once
+				12 * steady.writes / float64(members), 12 * steady.reads / float64(members), // of one member, each minute
+				change.writes, change.reads, look.reads, known.writes, // of all members, once
 			}
 			row := rowOf(t, string(documented), members)
 			line := "| " + strconv.Itoa(members)
@@ -90,7 +90,8 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// fleet is members on one table, each with the lease of a node ID, in no time.
+// fleet is members on one table, each with a lease. The fleet is made quickly, without
+// agents.
 type fleet struct {
 	*meter
 	store   *lease.DynamoDB
@@ -99,7 +100,7 @@ type fleet struct {
 	members []cluster.Member
 	holders []string
 	renewal int64
-	joined  int // how many there were at first: the figures are theirs
+	joined  int // how many members there were at first, whose costs are measured
 }
 
 func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
@@ -115,7 +116,8 @@ func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
 	if _, err := f.store.WritePool(t.Context(), protocol.CreatePool{Pool: "orders", Size: size, OpenGroups: open, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	// As Pool.Seed and each member's claim leave them, in fewer requests.
+	// The items are as Pool.Seed and each member's claim leave them, but take fewer
+	// requests.
 	for first := 0; first < size; first += batch {
 		var puts []types.WriteRequest
 		for i := first; i < min(first+batch, size); i++ {
@@ -137,7 +139,7 @@ func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
 // batch is how many items a request may put.
 const batch = 25
 
-// free is the item of a node ID that was never held.
+// free returns the item of a node ID that was never held.
 func free(i int) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{
 		"pool_group": &types.AttributeValueMemberS{Value: fmt.Sprintf("orders#%d", i/protocol.GroupSize)}, "node_id": n(int64(i)),
@@ -149,8 +151,8 @@ func n(v int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(v, 10)}
 }
 
-// claimed is the item that an ECS task's claim leaves, and a new member. Sessions
-// repeat from run to run, since the packed sizes depend on them.
+// claimed returns the item that the claim of an ECS task leaves, and records a new member.
+// Sessions are the same in each run, since the packed sizes depend on them.
 func (f *fleet) claimed(i int) map[string]types.AttributeValue {
 	random := rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)})
 	s := func(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
@@ -158,7 +160,7 @@ func (f *fleet) claimed(i int) map[string]types.AttributeValue {
 		Cluster: "orders", Name: fmt.Sprintf("order-service-%d", i), NodeID: i, SessionID: uuid.Must(uuid.NewRandomFromReader(random)).String(), Version: 1,
 		Metadata: map[string]string{"zone": "eu-central-1a", "address": fmt.Sprintf("10.0.%d.%d:8080", i/200, i%200), "build": "2026-11-21.4"},
 	}
-	m.SessionID = fmt.Sprintf("%08x", i) + m.SessionID[8:] // the first one keeps the digest
+	m.SessionID = fmt.Sprintf("%08x", i) + m.SessionID[8:] // the first member keeps the digest
 	holder, now := uuid.Must(uuid.NewV7()).String(), time.Now().UnixMilli()
 	f.members, f.holders = append(f.members, m), append(f.holders, holder)
 	metadata := map[string]types.AttributeValue{"node": s(m.Name), "session_id": s(m.SessionID)}
@@ -181,19 +183,20 @@ func (f *fleet) join(t *testing.T) {
 	}
 }
 
-// unhurried is a time-out in which a thousand members have their turn here.
+// unhurried is a time-out in which a thousand members can take their turns in this test.
 const unhurried = time.Hour
 
-// typical is how many of the others are measured for all of them.
+// typical is how many of the other members are measured, as a sample of all of them.
 const typical = 20
 
-// others scales up what some of the others took to all of them.
+// others scales up the cost of some of the other members to all of them.
 func (f *fleet) others(took units, measured int) units {
 	scale := float64(f.joined-1) / float64(measured)
 	return units{scale * took.reads, scale * took.writes}
 }
 
-// round lets the first member renew and look, and then others, and returns the total cost.
+// round lets the first member renew and heartbeat, and then others, and returns the total
+// cost.
 func (f *fleet) round(t *testing.T) units {
 	t.Helper()
 	first := f.turns(t, 0, 1)
@@ -202,7 +205,7 @@ func (f *fleet) round(t *testing.T) units {
 	return units{first.reads + sum.reads, first.writes + sum.writes}
 }
 
-// turns lets members renew and look.
+// turns lets members renew and heartbeat.
 func (f *fleet) turns(t *testing.T, from, to int) units {
 	t.Helper()
 	f.reset()
@@ -231,7 +234,7 @@ func (f *fleet) turns(t *testing.T, from, to int) units {
 	return f.reset()
 }
 
-// look lets someone look who knows of no digest.
+// look sends the heartbeat of a member that does not know a digest.
 func (f *fleet) look(t *testing.T) units {
 	t.Helper()
 	f.reset()
@@ -255,7 +258,7 @@ func (f *fleet) publish(t *testing.T) units {
 		}
 	}
 	f.reset()
-	for _, m := range f.members[1 : 1+few] { // once more, for an item that is there already
+	for _, m := range f.members[1 : 1+few] { // once more, when the items exist already
 		if err := f.table.Publish(t.Context(), m, 2, known); err != nil {
 			t.Fatal(err)
 		}
@@ -263,12 +266,12 @@ func (f *fleet) publish(t *testing.T) units {
 	return f.others(f.reset(), few)
 }
 
-// units are capacity units.
+// units is a number of capacity units.
 type units struct{ reads, writes float64 }
 
 func (u *units) sub(o units) { u.reads, u.writes = u.reads-o.reads, u.writes-o.writes }
 
-// meter adds up the capacity that each answer says it took.
+// meter is a client that adds up the consumed capacity that the answers report.
 type meter struct {
 	*dynamodb.Client
 	mu  sync.Mutex

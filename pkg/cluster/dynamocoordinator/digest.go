@@ -14,37 +14,37 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// digest is the snapshot that one member writes for all, so that N members need not read
-// N items each. Its item 0 has the time of writing and a hash of each part's content: it
-// costs half a read unit for each reader and heartbeat, in a large cluster from one of
-// several copies. There is one part for each 256 node IDs, and one for about 128 members
+// digest is the snapshot that one member, the keeper, writes for all, so that N members
+// need not read N items each. Its item 0 has the time of writing and a hash of each part's
+// content. Each heartbeat reads item 0, for half a read unit; a large cluster has several
+// copies of it. There is one part for each 256 node IDs, and one for about 128 members
 // without a lease. A part is written when its hash changes, that is, when members come or
-// go. Item 0 has the latest of these changes, too: a reader that cannot build the new
-// part from them, with the hash in item 0, reads the part.
+// go. Item 0 also has the latest of these changes: a reader reads a part only if it cannot
+// build the part with the hash in item 0 from the changes.
 //
-// A reader trusts a part only if its content has the hash in item 0, and a digest only
-// if it contains the reader itself, their clocks agree, and the leader's own item
-// confirms the leader. Otherwise it reads the leases itself: so a digest with a foreign
-// writer, or with two, does no harm for long.
+// A reader trusts a part only if its content has the hash in item 0. It trusts a digest
+// only if the digest contains the reader itself, the clocks of reader and keeper agree,
+// and the leader's own item confirms the leader. Otherwise it reads the leases itself, so
+// a digest with a foreign writer, or with two writers, does no harm for long.
 type digest struct {
 	*Coordinator
 	partition string
 
 	mu     sync.Mutex
-	copies int64     // of item 0, as last read
-	beat   int64     // item 0 as last seen: it grows with each write
-	since  time.Time // when that was first seen, by this process's own clock
-	asked  time.Time // when item 0 was read before
+	copies int64     // the number of copies of item 0, as last read
+	beat   int64     // the beat of item 0, as last seen; it grows with each write
+	since  time.Time // when this beat was first seen, by this process's own clock
+	asked  time.Time // when item 0 was last read
 	hash   map[string]string
-	listed string // hash in item 0
+	listed string // the list of parts in item 0, which hash was parsed from
 	parts  map[string]part
 	all    []cluster.Member // of all parts, in the order of their sessions
 
 	believed  string    // the session of the leader that was confirmed
-	confirmed time.Time // when that was
+	confirmed time.Time // when the leader was confirmed
 	slots     int       // parts for members without a lease
 
-	kept kept // of the keeper
+	kept kept // if this member is the keeper
 }
 
 // part is a part of the digest as read.
@@ -60,10 +60,10 @@ const (
 	maxParts = 4 * firstSlot
 	// maxPart bounds the length of a part that is unpacked or written.
 	maxPart = 1 << 20
-	// maxListed bounds the members of a part that is read: sixteen times the
-	// average. There could be 350,000 empty ones, with 100 bytes of memory each.
+	// maxListed bounds the members of a part that is read: sixteen times the average.
+	// Without it, a part could list 350,000 empty members, with 100 bytes of memory each.
 	maxListed = 4096
-	// maxItem is the longest attribute that fits an item of DynamoDB with the rest.
+	// maxItem is the longest attribute that fits an item of DynamoDB beside its others.
 	maxItem = 390_000
 	// clockLimit is the largest allowed difference between the keeper's clock and a reader's.
 	clockLimit = 1500 * time.Millisecond
@@ -100,7 +100,7 @@ func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapsho
 	written, agrees := time.UnixMilli(number(item["written_at"])), true
 	if at := number(item["beat"]); at != d.beat {
 		d.beat, d.since = at, time.Now()
-		// By any correct clock, it was written after the last read and before now.
+		// By any correct clock, item 0 was written after the last read and before now.
 		agrees = !written.After(time.Now().Add(clockLimit)) && (asked.IsZero() || !written.Before(asked.Add(-clockLimit-b.Timeout/3)))
 		d.copies = min(max(number(item["copies"]), 1), firstSlot)
 	} else {
@@ -123,7 +123,7 @@ func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapsho
 	return cluster.Snapshot{Members: d.all, Ordered: true, Heard: written.Add(-b.Timeout).UTC()}, true, nil
 }
 
-// copyOf returns the partition of the copy of item 0 that a member reads.
+// copyOf returns the partition from which a member reads item 0 or one of its copies.
 func (d *digest) copyOf(m cluster.Member) string {
 	return d.copyAt(int64(hashOf(m.SessionID) % uint64(max(d.copies, 1)))) //nolint:gosec // it is less than copies
 }
@@ -135,8 +135,8 @@ func (d *digest) copyAt(i int64) string {
 	return d.partition + "#" + strconv.FormatInt(i, 10)
 }
 
-// take builds the parts whose hash has changed from the changes, or reads them. Its
-// time is proportional to the number of changed parts.
+// take updates the parts whose hash has changed. It builds them from the changes if it
+// can, and reads the others. Its time is proportional to the number of changed parts.
 func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err error) {
 	if list == d.listed && d.parts != nil {
 		return true, nil
@@ -156,7 +156,7 @@ func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err
 					return false, err
 				}
 			}
-			if fresh.hash != h { // torn, corrupt, or different from its list
+			if fresh.hash != h { // half-written, corrupt, or different from the list
 				return false, nil
 			}
 			edits, p = append(edits, diff(p.members, fresh.members)...), fresh
@@ -180,8 +180,8 @@ func (d *digest) has(m cluster.Member) bool {
 }
 
 // confirm reports whether the digest's leader is alive by its own item. It reads the
-// item once for each leader, and again after two time-outs. A reader that would lead
-// has to read the leases itself.
+// item once for each leader, and again after two time-outs. If the reader itself would be
+// the leader, confirm returns false, so that the reader reads the leases itself.
 func (d *digest) confirm(ctx context.Context, b cluster.Beat) (bool, error) {
 	leader, ok := b.Leader(cluster.Snapshot{Members: d.all, Ordered: true})
 	if !ok || leader.Same(b.Self) {
@@ -199,14 +199,14 @@ func (d *digest) confirm(ctx context.Context, b cluster.Beat) (bool, error) {
 	return true, nil
 }
 
-// write writes the parts that have changed, and then item 0. If another member
-// writes too, the second one's item 0 is refused; that is not an error.
+// write writes the parts that have changed, and then item 0. If two members write, the
+// second write of item 0 is refused; that is not an error.
 //
-// A keeper that is about to change parts claims item 0 first, and each part has the
-// beat that it was written for. A claim that another keeper left, because it died
-// or is late, is refused here: then all parts are written again, with a later beat,
-// which refuses what may still arrive of the other's. So no part stays that is not
-// what item 0 says.
+// A keeper that is about to change parts claims item 0 first, and each part has the beat
+// that it was written for. If another keeper, which has died or is late, has left a
+// claim, this keeper's claim is refused. At its next heartbeat, this keeper writes all
+// parts again, with a later beat, so that late writes of the other keeper are refused. So
+// no part stays that does not match item 0.
 func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Member, now time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -214,7 +214,7 @@ func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Me
 	if err != nil {
 		return err
 	}
-	if d.beat == 0 || d.hash == nil { // the present state is unknown: do not rely on it
+	if d.beat == 0 || d.hash == nil { // the present parts are unknown, so all are written
 		item, err := d.get(ctx, d.partition, 0, true)
 		if err != nil {
 			return err
@@ -273,8 +273,8 @@ func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Me
 	return nil
 }
 
-// head updates item 0, unless another keeper has updated or claimed it since this
-// one did. If one has, or the outcome is unknown, this keeper no longer relies on
+// head updates item 0, unless another keeper has updated or claimed it since this keeper
+// did. If another keeper has, or the outcome is unknown, this keeper no longer relies on
 // its earlier writes. A keeper that writes all parts takes over another's claim.
 func (d *digest) head(ctx context.Context, set string, values attributes, all bool) (ok bool, err error) {
 	sent := maps.Clone(values)
@@ -290,7 +290,7 @@ func (d *digest) head(ctx context.Context, set string, values attributes, all bo
 	return d.beat != 0, err
 }
 
-// split returns the contents of the parts, the same for the same members.
+// split returns the parts and their contents, which are the same for the same members.
 func (d *digest) split(members []cluster.Member) (parts map[string][]cluster.Member, contents map[string][]byte, err error) {
 	leaseless := 0
 	for _, m := range members {
@@ -298,7 +298,8 @@ func (d *digest) split(members []cluster.Member) (parts map[string][]cluster.Mem
 			leaseless++
 		}
 	}
-	// Members that come and go at a power of two would have all parts written each time.
+	// The two limits are far apart. Otherwise, if the number of members moved across one
+	// limit, all parts would be written each time.
 	for d.slots = max(d.slots, 1); leaseless > 192*d.slots && d.slots < firstSlot; {
 		d.slots *= 2
 	}
@@ -314,7 +315,7 @@ func (d *digest) split(members []cluster.Member) (parts map[string][]cluster.Mem
 	return parts, contents, nil
 }
 
-// part reads one part. If it differs from its list, its hash does too.
+// part reads one part. It returns the zero part if the content is not as in the list.
 func (d *digest) part(ctx context.Context, name, hash string) (part, error) {
 	item, err := d.get(ctx, d.partition, position(name), true)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 
 const timeout = lease.DefaultTTL
 
-// table is the table of the leases in virtual time, whose items a test changes.
+// table is the table of the leases in virtual time. Tests change its items.
 type table struct{ *fixture.Table }
 
 func newTable(t *testing.T) table {
@@ -33,7 +33,8 @@ func newTable(t *testing.T) table {
 	return table{fixture.NewTable(t, 0)}
 }
 
-// beat lets a member without a lease heartbeat, and counts whom it sees.
+// beat sends the heartbeat of a member without a lease, and counts the members that it
+// sees.
 func beat(t *testing.T, c cluster.Coordinator, name string, oldest bool) int {
 	t.Helper()
 	snap, err := c.Heartbeat(t.Context(), cluster.Beat{
@@ -47,8 +48,8 @@ func beat(t *testing.T, c cluster.Coordinator, name string, oldest bool) int {
 	return len(snap.Members)
 }
 
-// Two members think that they are the oldest, and both write the digest: whatever
-// they do to each other, no reader sees a member that did not exist.
+// Two members believe that they are the oldest, and both write the digest. Whatever they
+// overwrite, no reader sees a member that did not exist.
 func TestTwoWritersOfTheDigest(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t)
@@ -109,7 +110,7 @@ func TestPartThatDoesNotMatch(t *testing.T) {
 	}
 }
 
-// packed is the digest that a keeper makes of a content of any length.
+// packed packs content as a keeper does, but without a limit to its length.
 func packed(t *testing.T, content []byte) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -135,7 +136,7 @@ func (tab table) set(t *testing.T, partition string, node int64, name string, va
 	}
 }
 
-// get is one item.
+// get returns one item.
 func (tab table) get(t *testing.T, partition string, node int64) map[string]types.AttributeValue {
 	t.Helper()
 	out, err := tab.Client("").GetItem(t.Context(), &dynamodb.GetItemInput{
@@ -148,8 +149,8 @@ func (tab table) get(t *testing.T, partition string, node int64) map[string]type
 	return out.Item
 }
 
-// forge replaces the digest by one with another content, as anyone can who may
-// write to the table: hashes and all.
+// forge replaces the digest by one with other content and matching hashes, as anyone who
+// may write to the table can.
 func (tab table) forge(t *testing.T, content string, written time.Time) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(content))
@@ -160,8 +161,8 @@ func (tab table) forge(t *testing.T, content string, written time.Time) {
 	tab.set(t, "orders#digest", 0, "beat", n(beat+1))
 }
 
-// A digest is believed only by a reader that is in it, whose clock agrees with the
-// keeper's, and whose leader is alive by its own item. Others look for themselves.
+// A reader believes a digest only if the digest contains the reader, their clocks agree,
+// and the leader is alive by its own item. Otherwise it reads the leases itself.
 func TestDigestThatIsNotBelieved(t *testing.T) {
 	member := func(name, session string) string {
 		return fmt.Sprintf(`{"cluster":"orders","name":%q,"node_id":-1,"session_id":%q,"version":1}`, name, session)
@@ -185,7 +186,7 @@ func TestDigestThatIsNotBelieved(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				tab := newTable(t)
 				writer, reader := dynamocoordinator.New(tab.Client("w"), tab.Name), dynamocoordinator.New(tab.Client("r"), tab.Name)
-				beat(t, writer, "gone", false) // and no further one
+				beat(t, writer, "gone", false) // its last heartbeat
 				tab.set(t, "orders#node", tab.nodeOf(t, "gone"), "session_id", &types.AttributeValueMemberS{Value: "session of a0"})
 				fixture.Wait(2 * timeout)
 				beat(t, writer, "a", true)
@@ -206,7 +207,7 @@ func TestDigestThatIsNotBelieved(t *testing.T) {
 	}
 }
 
-// nodeOf is the sort key of a member without a lease.
+// nodeOf returns the sort key of a member without a lease.
 func (tab table) nodeOf(t *testing.T, name string) int64 {
 	t.Helper()
 	out, err := tab.Client("").Query(t.Context(), &dynamodb.QueryInput{
@@ -226,8 +227,8 @@ func (tab table) nodeOf(t *testing.T, name string) int64 {
 	return 0
 }
 
-// A keeper that writes a part and dies, or is late with it, leaves nothing that
-// makes readers look for themselves from then on.
+// If a keeper dies after writing a part, or the part is written late, the digest is
+// repaired, so that readers need not read the leases themselves from then on.
 func TestTornDigestIsRepaired(t *testing.T) {
 	for name, writes := range map[string]int{"the other died after its part": 3, "the other's part comes late": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +240,7 @@ func TestTornDigestIsRepaired(t *testing.T) {
 				beat(t, reader, "r", false)
 				beat(t, writer, "a", true)
 				beat(t, other, "o", false)
-				tab.Writes(writes) // its heartbeat, the claim, the part, and then none
+				tab.Writes(writes) // at most its heartbeat, the claim and the part succeed
 				if snap, err := other.Heartbeat(t.Context(), cluster.Beat{Self: member("o"), At: time.Now(), Timeout: timeout, Oldest: true}); err != nil || snap.Warning == nil {
 					t.Fatal(snap.Warning, err)
 				}
@@ -249,14 +250,14 @@ func TestTornDigestIsRepaired(t *testing.T) {
 					if i == 5 {
 						tab.Late()
 					}
-					if i == 7 { // one that has no part from before
+					if i == 7 { // a reader that has not read any part yet
 						reader = dynamocoordinator.New(tab.Client("r"), tab.Name)
 						beat(t, reader, "r", false)
 						tab.Count("r Query")
 					}
 					fixture.Wait(time.Second)
 					beat(t, other, "o", false)
-					beat(t, other, "joined since", false) // so that a late part is another one
+					beat(t, other, "joined since", false) // so that the late part differs
 					beat(t, writer, "a", true)
 					beat(t, reader, "r", false)
 					if tab.Count("r Query") > 0 && i > 2 {
@@ -275,7 +276,7 @@ func member(name string) cluster.Member {
 	return cluster.Member{Cluster: "orders", Name: name, NodeID: cluster.NoNodeID, SessionID: "session of " + name}
 }
 
-// A digest that cannot be written is a warning, and fails no heartbeat.
+// If the digest cannot be written, the heartbeat returns a warning, and does not fail.
 func TestDigestThatCannotBeWritten(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t)
@@ -288,8 +289,8 @@ func TestDigestThatCannotBeWritten(t *testing.T) {
 	})
 }
 
-// Members without a lease are spread over parts, so that thousands of them, with as
-// much metadata as they may have, fit: and item 0 has a copy for each few thousand.
+// Members without a lease are spread over parts, so that thousands of them fit, even with
+// as much metadata as they may have. Item 0 has one copy for every few thousand members.
 func TestManyMembersWithoutALease(t *testing.T) {
 	members := 5000
 	if testing.Short() {
@@ -300,7 +301,7 @@ func TestManyMembersWithoutALease(t *testing.T) {
 		writer, reader := dynamocoordinator.New(tab.Client("w"), tab.Name), dynamocoordinator.New(tab.Client("r"), tab.Name)
 		text := make([]byte, 250)
 		for i := range members {
-			_, _ = rand.Read(text) // never fails; data without repetition packs worst
+			_, _ = rand.Read(text) // never fails; random data cannot be compressed
 			m := member(fmt.Sprint("m", i))
 			item := map[string]types.AttributeValue{
 				"pool_group": &types.AttributeValueMemberS{Value: "orders#node"}, "node_id": n(int64(i)), "heartbeat_at": n(time.Now().UnixMilli()), "version": n(1),

@@ -1,9 +1,10 @@
 // Package dynamocoordinator keeps a cluster's heartbeats in the table of the leases.
 //
-// A member with a lease is recorded by its lease's item: the renewal is the heartbeat,
-// so a heartbeat here only reads. A member without a lease has an item of its own. The
+// A member with a lease is recorded by its lease's item: the renewal is the heartbeat, so
+// a heartbeat here only reads. A member without a lease has an item of its own. The
 // member with the oldest session reads all items and keeps a digest of them; the others
-// read the digest, and read all items themselves if it is older than the time-out.
+// read the digest. If the digest is older than the time-out, they read all items
+// themselves.
 package dynamocoordinator
 
 import (
@@ -71,8 +72,8 @@ func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Sn
 	return cluster.Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil
 }
 
-// digestOf returns what a member knows of the digest. A process has few
-// members, so none is removed.
+// digestOf returns what a member knows of the digest. A process has few members, so their
+// digests are never removed.
 func (c *Coordinator) digestOf(m cluster.Member) *digest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +106,8 @@ func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time
 	return slices.Concat(append(groups, members)...), nil
 }
 
-// readers is how many groups a heartbeat reads at a time: a heartbeat has a third of the
-// time-out for 256 of them.
+// readers is how many groups a heartbeat reads at a time. There are up to 256 groups,
+// which a heartbeat has to read in a third of the time-out.
 const readers = 8
 
 // groups reads the members with leases, by group.
@@ -133,8 +134,8 @@ func (c *Coordinator) groups(ctx context.Context, clusterName string, open int, 
 		})
 	}
 	wg.Wait()
-	// A read without one of the groups must fail: that group's members would seem
-	// dead.
+	// If one group cannot be read, the heartbeat must fail, since that group's members
+	// would seem dead.
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// edit is one change of an ordered list of members: the session is taken out, or
-// put in, or replaced.
+// edit is one change of an ordered list of members: a session is removed, added or
+// replaced.
 type edit struct {
 	session string
-	member  *cluster.Member // nil: it goes
+	member  *cluster.Member // nil if the session is removed
 }
 
 // diff returns the edits that lead from one ordered list to another.
@@ -44,9 +44,9 @@ func equal(a, b cluster.Member) bool {
 	return a.Name == b.Name && a.NodeID == b.NodeID && a.Version == b.Version && maps.Equal(a.Metadata, b.Metadata)
 }
 
-// patch returns the list with the edits applied. The result is a new list, since
-// readers may hold the old one, or the same list if there are no edits. A session
-// that is both taken out and put in is in the result.
+// patch returns the list with the edits applied. The result is a new list, since readers
+// may hold the old one; without edits it is the old list. A session that is both removed
+// and added is in the result.
 func patch(all []cluster.Member, edits []edit) []cluster.Member {
 	if len(edits) == 0 {
 		return all
@@ -55,7 +55,7 @@ func patch(all []cluster.Member, edits []edit) []cluster.Member {
 		if c := strings.Compare(a.session, b.session); c != 0 || (a.member == nil) == (b.member == nil) {
 			return c
 		} else if a.member == nil {
-			return -1 // goes, and then comes
+			return -1 // remove before adding
 		}
 		return 1
 	})
@@ -68,7 +68,7 @@ func patch(all []cluster.Member, edits []edit) []cluster.Member {
 		}
 		if e.member != nil {
 			if n := len(out); n > 0 && out[n-1].SessionID == e.session {
-				out = out[:n-1] // two parts have it
+				out = out[:n-1] // two parts have the session
 			}
 			out = append(out, *e.member)
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// The partition <pool>#known has one item for each member: the versions that it knows.
+// The partition <pool>#known has one item for each member, with the versions that the
+// member knows.
 
 // Bounds of the versions that a member publishes.
 const (
@@ -79,7 +80,7 @@ func (c *Coordinator) forgetKnown(ctx context.Context, clusterName string, oldes
 	}
 	alive := map[string]bool{}
 	for _, m := range members {
-		alive[m.Key()] = true // its old publication is still valid
+		alive[m.Key()] = true // the member's old publication is still valid
 	}
 	for _, item := range old {
 		if alive[text(item["member_key"])] {

@@ -54,7 +54,8 @@ func parseParts(list string) (map[string]string, bool) {
 	return hash, true
 }
 
-// pack compresses a part, since members' descriptions are much alike.
+// pack compresses the content of a part, which helps because members' descriptions are
+// much alike.
 func pack(content []byte) (string, error) {
 	if len(content) > maxPart {
 		return "", fmt.Errorf("dynamocoordinator: a part of the digest has %d bytes, at most %d are read: shorten the members' metadata", len(content), maxPart)

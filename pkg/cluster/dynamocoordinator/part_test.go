@@ -6,12 +6,13 @@ import (
 	"testing"
 )
 
-// A part lists members, and at most so many that reading it costs no more than reading their leases.
+// The members that a part may list are bounded, so that reading the part costs no more
+// than reading their leases.
 func TestListed(t *testing.T) {
 	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("{},", n), ",") + "]" }
 	for name, test := range map[string]struct {
 		content string
-		want    int // -1: an error
+		want    int // -1 means an error
 	}{
 		"none": {"[]", 0}, "one": {`[{"name":"a","session_id":"s"}]`, 1}, "as many as are read": {list(maxListed), maxListed}, "one more": {list(maxListed + 1), -1},
 		"as many as fit": {list(maxPart/3 - 1), -1}, "no list": {"{}", -1}, "null": {"null", -1}, "nothing": {"", -1}, "cut in half": {"[{},", -1}, "no end": {"[{}", -1}, "texts": {`["a"]`, -1},

@@ -17,7 +17,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// fleetOf makes members with leases, in no order of their sessions.
+// fleetOf returns members with leases, whose sessions are in random order.
 func fleetOf(n int) []cluster.Member {
 	random := rand.NewChaCha8([32]byte{7})
 	members := make([]cluster.Member, n)
@@ -30,7 +30,7 @@ func fleetOf(n int) []cluster.Member {
 	return members
 }
 
-// large is a cluster of n members by its digest, as a reader sees it.
+// large is the digest of a cluster of n members, with a keeper and a reader.
 type large struct {
 	members       []cluster.Member
 	keeper, table *Coordinator
@@ -43,7 +43,7 @@ func newLarge(tb testing.TB, n int) *large {
 	client := dynamotest.Embedded(tb)
 	name := dynamotest.CreateTable(tb, client)
 	l := &large{members: fleetOf(n), keeper: New(client, name), table: New(client, name), client: client}
-	// The leader is confirmed by its own item: it holds node ID 0.
+	// A reader confirms the leader by its own item, so the leader really holds node ID 0.
 	l.members[0].SessionID = "00000000" + l.members[0].SessionID[8:]
 	store := lease.NewDynamoDB(client, name)
 	if _, err := leasepool.Open(store, "orders").Seed(tb.Context(), leasepool.Spec{Size: 1}); err != nil {
@@ -59,7 +59,7 @@ func newLarge(tb testing.TB, n int) *large {
 	}
 	l.reader = l.members[n-1]
 	l.keep(tb)
-	l.heartbeat(tb, false) // the first look only begins to count
+	l.heartbeat(tb, false) // the first read only notes the beat and its time
 	l.keep(tb)
 	return l
 }
@@ -72,7 +72,7 @@ func (l *large) keep(tb testing.TB) {
 	}
 }
 
-// heartbeat is the reader's.
+// heartbeat lets the reader read the digest, and checks whether the reader believes it.
 func (l *large) heartbeat(tb testing.TB, want bool) cluster.Snapshot {
 	tb.Helper()
 	snap, ok, err := l.table.digestOf(l.reader).read(tb.Context(), cluster.Beat{Self: l.reader, Timeout: time.Hour})
@@ -82,15 +82,15 @@ func (l *large) heartbeat(tb testing.TB, want bool) cluster.Snapshot {
 	return snap
 }
 
-// sameSlice reports whether both are one slice, so that nothing has changed.
+// sameSlice reports whether both are the same slice, which means that nothing has changed.
 func sameSlice(a, b []cluster.Member) bool { return len(a) == len(b) && &a[0] == &b[0] }
 
 func has(s cluster.Snapshot, m cluster.Member) bool {
 	return slices.ContainsFunc(s.Members, m.Same)
 }
 
-// If nothing has changed, a heartbeat rebuilds nothing for the members: it
-// returns the list that it returned before, and the node keeps its state.
+// If nothing has changed, a heartbeat does not build a new list of the members. It returns
+// the same list as before, and the node keeps its state.
 func TestUnchangedClusterCostsNothingMore(t *testing.T) {
 	members := protocol.MaxPoolSize
 	if testing.Short() {
@@ -116,7 +116,7 @@ func TestUnchangedClusterCostsNothingMore(t *testing.T) {
 	}
 }
 
-// patch makes of a list what sorting everything would.
+// patch returns the same list as sorting everything would.
 func TestPatch(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := fleetOf(200)
@@ -166,8 +166,8 @@ func BenchmarkHeartbeat(b *testing.B) {
 	}
 }
 
-// The keeper's read at each heartbeat, and any member's first read: all leases, whatever
-// has changed.
+// Measures the keeper's read at each heartbeat, which is also any member's first read: it
+// reads all leases, whatever has changed.
 func BenchmarkLook(b *testing.B) {
 	for _, n := range []int{1024, 8192, protocol.MaxPoolSize} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

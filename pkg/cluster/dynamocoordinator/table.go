@@ -13,13 +13,13 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// mostNodes bounds the items of one partition: members without a lease, or known
-// versions.
+// mostNodes bounds the items that are read from one partition: members without a lease, or
+// known versions.
 const mostNodes = 20_000
 
 type attributes = map[string]types.AttributeValue
 
-// query goes through a partition, page by page, strongly consistent.
+// query yields the items of a partition, read page by page, strongly consistent.
 func (c *Coordinator) query(ctx context.Context, partition string) func(func(attributes, error) bool) {
 	return func(yield func(attributes, error) bool) {
 		var from attributes
@@ -37,9 +37,9 @@ func (c *Coordinator) query(ctx context.Context, partition string) func(func(att
 				return
 			}
 			for i, item := range out.Items {
-				out.Items[i] = nil // its reader keeps the parts that it needs
+				out.Items[i] = nil // the reader keeps the attributes that it needs
 				if protocol.Trimmed(item) != nil {
-					continue // no node of ours wrote it
+					continue // no node of ours wrote this item
 				}
 				if !yield(item, nil) {
 					return
@@ -52,8 +52,8 @@ func (c *Coordinator) query(ctx context.Context, partition string) func(func(att
 	}
 }
 
-// get reads one item, empty if there is none. Parts of an item that is too large
-// are missing: its callers check the attributes that they use.
+// get reads one item, empty if there is none. If an item is too large, some of its
+// attributes are missing, so callers check the attributes that they use.
 func (c *Coordinator) get(ctx context.Context, partition string, node int64, strong bool) (attributes, error) {
 	out, err := protocol.Checked(ctx, c.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &c.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)}, protocol.Genuine)
 	if err != nil {

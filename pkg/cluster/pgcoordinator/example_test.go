@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster/pgcoordinator"
 )
 
-// A member on PostgreSQL, without a lease.
+// A member without a lease takes part on PostgreSQL.
 func Example() {
 	ctx := context.Background()
 	db, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))

@@ -17,12 +17,12 @@ import (
 // view is the data that a member has read so far. A heartbeat updates it with two
 // ranges of rows:
 //
-//   - those that another transaction may have changed since: their revision is at or
-//     after the oldest transaction that was still open at the previous heartbeat. A
-//     revision is a transaction, and one with a lower revision may be committed
-//     later, so reading only rows after the highest revision seen would not be
-//     enough.
-//   - those whose heartbeat has become older than the time-out since.
+//   - Rows that may have changed since the previous heartbeat. Their revision, which is
+//     the number of the transaction that changed them, is not below the oldest
+//     transaction that was still open at the previous heartbeat. Reading only rows above
+//     the highest revision seen would not be enough, since a transaction with a lower
+//     number may commit later.
+//   - Rows whose heartbeat has become older than the time-out since the previous one.
 //
 // All rows are read at first, when the time-out has changed, when no heartbeat has
 // succeeded for a time-out (a row may have been deleted since), when transaction
@@ -41,12 +41,13 @@ type view struct {
 // hand without a new revision.
 const readAll = 10 * time.Minute
 
-// The statement's own row comes from its first part, since the other parts see the
-// table before the change. A session that replaces another one gets the next version,
-// unless a lease provides it. A session that was silent for longer than the time-out is not
-// recorded again, and neither is an older lease: then no own row comes back.
+// heartbeat is the statement of a heartbeat. The member's own row comes from the first
+// part, because the other parts see the table as it was before. A session that replaces
+// another one gets the next version, unless it has a lease, which provides the version.
+// If a session was silent for longer than the time-out, or has an older lease, it is not
+// recorded again, and its own row is missing from the answer.
 //
-// Each part reads a range of an index: since is 0 to read all live members.
+// Each part reads a range of an index. To read all live members, since is 0.
 const heartbeat = `
 WITH beat AS (
 	INSERT INTO nodelease_members AS m (cluster, key, name, node_id, session_id, version, heartbeat, metadata, revision)
@@ -95,7 +96,7 @@ func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Sn
 	return v.heartbeat(ctx, c.db, b)
 }
 
-// viewOf returns a member's view. A process has few members.
+// viewOf returns a member's view. A process has few members, so views are never removed.
 func (c *Coordinator) viewOf(m cluster.Member) *view {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,12 +144,12 @@ type change struct {
 	cluster.Member
 	key           string
 	alive         bool
-	horizon       *time.Time // of the own row
+	horizon       *time.Time // only in the member's own row
 	cursor, since int64
 }
 
-// take updates the view. If nothing has changed, the list stays the same slice: the node
-// then keeps its state.
+// take updates the view. If nothing has changed, members stays the same slice, which shows
+// the node that it can keep its state.
 func (v *view) take(changes []change, all bool) {
 	changed := all
 	if all {

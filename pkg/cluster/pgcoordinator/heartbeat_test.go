@@ -61,7 +61,7 @@ func exec(tb testing.TB, db DB, sql string, args ...any) {
 	}
 }
 
-// begin is a transaction that is over when the test is: the pool's end waits for it.
+// begin begins a transaction that ends with the test, since closing the pool waits for it.
 func begin(t *testing.T, db *pgxpool.Pool) pgx.Tx {
 	t.Helper()
 	tx, err := db.Begin(t.Context())
@@ -78,7 +78,7 @@ func node(name string) cluster.Member {
 	return cluster.Member{Cluster: "c", Name: name, NodeID: cluster.NoNodeID, SessionID: "session of " + name, Metadata: map[string]string{"zone": "a"}}
 }
 
-// look is a heartbeat, and its result.
+// look sends a heartbeat and returns the members that it sees.
 func look(tb testing.TB, c *Coordinator, m cluster.Member) []cluster.Member {
 	tb.Helper()
 	snap, err := c.Heartbeat(tb.Context(), cluster.Beat{Self: m, Timeout: timeout})
@@ -123,12 +123,13 @@ func readsChanges(t *testing.T, db *pgxpool.Pool) {
 	for _, step := range []struct {
 		what    string
 		do      func()
-		rows    int // the own one included
+		rows    int // including the member's own row
 		members int
-		same    bool // the list of before
+		same    bool // the list is the same slice as before
 	}{
 		{"the first read", func() {}, 8193, 8193, false},
-		// The transaction that recorded self was not over at its own look: so they count from there, and self is left out.
+		// The transaction that recorded self had not ended when self read the rows, so
+		// the rows that may have changed begin there. self's own row is left out.
 		{"nothing", func() {}, 1, 8193, true},
 		{"heartbeats of all", func() {
 			exec(t, db, "UPDATE nodelease_members SET heartbeat = clock_timestamp() WHERE key <> '@self'")
@@ -179,7 +180,7 @@ func noticesSilence(t *testing.T, db *pgxpool.Pool) {
 	if got := look(t, c, self); !has(got, "other") {
 		t.Fatalf("before it was silent for long: %v", got)
 	}
-	// Its last heartbeat, and the last look, were a while ago.
+	// The other member's last heartbeat and this member's last read were some time ago.
 	exec(t, db, "UPDATE nodelease_members SET heartbeat = clock_timestamp() - $1::interval - '1 second'::interval WHERE key = '@other'", timeout)
 	c.viewOf(self).silent = c.viewOf(self).silent.Add(-timeout / 2)
 	if got := look(t, c, self); has(got, "other") {
@@ -187,7 +188,8 @@ func noticesSilence(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// A member that was suspended, whose server is another one, or whose view is old reads all again.
+// A member reads all rows again if it was suspended, if the server is another one, or if
+// its view is old.
 func readsAllAgain(t *testing.T, db *pgxpool.Pool) {
 	for what, disturb := range map[string]func(v *view){
 		"suspended":      func(v *view) { v.silent = v.silent.Add(-timeout - time.Second) },
@@ -220,7 +222,7 @@ func isALook(t *testing.T, db *pgxpool.Pool) {
 	random := rand.New(rand.NewPCG(*seed, 0))
 	c, self := New(db), node("self")
 	pick := func() string { return fmt.Sprint("n", random.IntN(12)) }
-	var late []pgx.Tx // not over yet
+	var late []pgx.Tx // transactions that have not ended yet
 	for step := range 400 {
 		switch random.IntN(7) {
 		case 0, 1: // a heartbeat, perhaps of a new session
@@ -230,7 +232,7 @@ func isALook(t *testing.T, db *pgxpool.Pool) {
 			_, _ = New(db).Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: timeout}) // may be refused
 		case 2: // silence
 			exec(t, db, "UPDATE nodelease_members SET heartbeat = heartbeat - $2::interval, revision = txid_current() WHERE key = $1", "@"+pick(), timeout*3/4)
-		case 3: // one that ends later, of names of its own
+		case 3: // a transaction that ends later, with names of its own
 			tx := begin(t, db)
 			look(t, New(tx), node(fmt.Sprint("late ", step)))
 			late = append(late, tx)

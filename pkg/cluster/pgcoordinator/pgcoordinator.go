@@ -3,9 +3,9 @@
 // clock to decide: all times are compared by that clock, and the members' clocks
 // do not matter.
 //
-// A heartbeat is one statement, which records it and reads the members that have
-// joined, changed or fallen silent since the previous one: its cost grows with the
-// number of these changes, not with the size of the cluster. Members may also have
+// A heartbeat is one statement. It records the heartbeat and reads the members that have
+// joined, changed or fallen silent since the previous heartbeat, so its cost grows with
+// the number of these changes, not with the size of the cluster. Members may also have
 // leases; the heartbeat is then a write in addition to the renewal.
 package pgcoordinator
 
@@ -39,13 +39,13 @@ type Coordinator struct {
 
 var _ cluster.Coordinator = (*Coordinator)(nil)
 
-// Schema creates the two tables that a coordinator needs, if they do not exist.
-// They are created in the first schema of the connection's search path. A whole fleet may
-// run it at once, each process in one Exec without arguments: an advisory lock makes them
-// take turns.
+// Schema is the SQL that creates the two tables that a coordinator needs, if they do not
+// exist, in the first schema of the connection's search path. A whole fleet may run it at
+// once, each process in one Exec without arguments: an advisory lock makes them take
+// turns.
 //
-// A row's revision is the transaction that changed it last, other than by a heartbeat. If
-// you edit rows by hand, set it too: revision = txid_current().
+// A row's revision is the last transaction that changed more of it than its heartbeat. If
+// you edit rows by hand, set the revision too: revision = txid_current().
 const Schema = `
 SELECT pg_advisory_xact_lock(5278920123347); -- for the rest of this one transaction
 CREATE TABLE IF NOT EXISTS nodelease_members (

@@ -52,7 +52,7 @@ func TestPostgreSQL(t *testing.T) {
 				t.Errorf("%+v, %v, want version %d", got, err, version)
 			}
 		}
-		m.Version = 8 // of the holder before, and late
+		m.Version = 8 // a late heartbeat of the previous holder
 		if snap, err := pgcoordinator.New(db).Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: time.Minute}); !errors.Is(err, cluster.ErrDropped) {
 			t.Errorf("the heartbeat of an older lease: got %+v, %v, want ErrDropped", snap, err)
 		}
@@ -60,7 +60,7 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("nodes", func(t *testing.T) { nodes(t, pgcoordinator.New(db)) })
 }
 
-// A fleet runs Schema at its first start, all at once.
+// A whole fleet can run Schema at once at its first start.
 func schemaByAFleet(t *testing.T, db *pgxpool.Pool) {
 	for range 5 {
 		if _, err := db.Exec(t.Context(), "DROP TABLE IF EXISTS nodelease_members, nodelease_known"); err != nil {
@@ -78,7 +78,7 @@ func schemaByAFleet(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// Real nodes on the real server: all see all, and each is told so.
+// Real nodes on a real server all see each other, and the listeners of all are called.
 func nodes(t *testing.T, c cluster.Coordinator) {
 	const count = 5
 	all := make(chan string, count)

@@ -1,5 +1,5 @@
-// Package leasefixed has node IDs without a lease, for processes whose node ID is assigned in
-// another way, such as a StatefulSet's ordinal.
+// Package leasefixed provides node IDs without a lease, for processes whose node ID is
+// assigned in another way, such as a StatefulSet's ordinal.
 package leasefixed
 
 import (
@@ -16,10 +16,10 @@ import (
 
 var _ lease.Provider = (*Node)(nil)
 
-// Node has a node ID without a lease, until Close. All of its methods are safe
-// for concurrent use. It is not checked that it is the only one: docs/guarantees.md
-// lists the lost promises. New returns one; a nil or zero Node behaves like a closed
-// one, with the node ID -1.
+// Node has a node ID without a lease, until Close. All of its methods are safe for
+// concurrent use. Nothing checks that no other process has the same node ID;
+// docs/guarantees.md lists the promises that do not hold without a lease. New returns a
+// Node. A nil or zero Node behaves like a closed one, with the node ID -1.
 type Node struct {
 	nodeID   int
 	timeline *snowflake.Timeline
@@ -27,20 +27,20 @@ type Node struct {
 	once     sync.Once
 }
 
-// New returns the node ID n, 0 to the layout's last, without a lease. Two conditions
-// are up to the caller:
+// New returns the node ID n, 0 to the layout's last, without a lease. The caller must
+// ensure two conditions:
 //
-//   - no other process, and no other Node in this one, has the same node ID, nor
-//     is it leased from a pool that makes IDs of this layout;
+//   - no other process, and no other Node in this process, has the same node ID, and
+//     no pool that makes IDs of this layout leases it;
 //   - when the process starts, its wall clock is past the last ID that an earlier
-//     run made. A clock that never steps back meets this. After a step back, do not
-//     restart the process before the clock has caught up.
+//     run made. A clock that never steps back meets this condition. After a step back,
+//     do not restart the process before the clock has caught up.
 //
-// To keep the second one simple, no ID is ahead of the wall clock:
-// snowflake.WithMaxBackward counts as 0. The layout is required, since there is no pool
-// that has one; all processes whose IDs must differ must use the same one. The error
-// reports that the layout is invalid, or that n does not fit it. A warning that no
-// lease protects the node ID is logged once, to slog.Default.
+// To keep the second condition simple, no ID is ahead of the wall clock:
+// snowflake.WithMaxBackward counts as 0. The layout is required, since no pool provides
+// it; all processes whose IDs must differ must use the same layout. The error reports
+// that the layout is invalid, or that n does not fit it. A warning that no lease protects
+// the node ID is logged once, to slog.Default.
 func New(n int, layout snowflake.Layout) (*Node, error) { return newOn(nil, n, layout) }
 
 func newOn(c lease.Clock, n int, layout snowflake.Layout) (*Node, error) {
@@ -65,7 +65,7 @@ func newOn(c lease.Clock, n int, layout snowflake.Layout) (*Node, error) {
 	return f, nil
 }
 
-// absent reports whether f is nil or zero, and not from New.
+// absent reports whether f is nil or zero, so that New did not make it.
 func (f *Node) absent() bool { return f == nil || f.done == nil }
 
 var (
@@ -103,7 +103,7 @@ func (f *Node) Lease() (lease.Lease, error) {
 	return lease.Lease{NodeID: f.nodeID}, nil
 }
 
-// Done is closed by Close.
+// Done returns a channel that Close closes.
 func (f *Node) Done() <-chan struct{} {
 	if f.absent() {
 		return ended
@@ -139,7 +139,8 @@ func (f *Node) Close() error {
 // statusFixed is the status of a node ID without a lease in health checks and logs.
 const statusFixed = "fixed"
 
-// ServeHTTP answers 200 until Close, with the status "fixed" in JSON, and 503 then.
+// ServeHTTP answers 200 with the status "fixed" in JSON. It answers 503 after Close, and
+// on a machine that was restored from a snapshot.
 func (f *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, err := f.Lease()
 	f.answer(w, err)
@@ -164,7 +165,7 @@ func (f *Node) Ready() http.Handler {
 func (f *Node) answer(w http.ResponseWriter, err error) {
 	h := struct {
 		Status  string `json:"status"` // fixed, closed
-		Pool    string `json:"pool"`   // empty: it belongs to no pool
+		Pool    string `json:"pool"`   // empty: the node ID belongs to no pool
 		NodeID  int    `json:"node_id"`
 		Version int64  `json:"version"` // 0: there is no fencing token
 		Error   string `json:"error,omitempty"`

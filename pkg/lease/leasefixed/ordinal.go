@@ -11,11 +11,12 @@ import (
 )
 
 // StatefulSet returns [New] with the ordinal of a Kubernetes StatefulSet, the number
-// at the end of the host name: 7 in "orders-7". Only one pod has it at a time,
-// unless a pod is deleted by force; Kubernetes ensures that, and nothing else does.
+// at the end of the host name: 7 in "orders-7". Only Kubernetes ensures that one pod at a
+// time has the ordinal, and it does not if a pod is deleted by force.
 //
-// It is an error if the host name has no such number, or one that means something
-// else: a part of an IP address, the random end of a Deployment's pods.
+// StatefulSet returns an error if the host name has no such number, or if the number
+// means something else, such as a part of an IP address, or the random end of the name of
+// a Deployment's pod.
 func StatefulSet(layout snowflake.Layout) (*Node, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -29,12 +30,12 @@ func StatefulSet(layout snowflake.Layout) (*Node, error) {
 }
 
 var (
-	// An ordinal is never padded, and 16 bits are the most that a pool has.
+	// An ordinal is never padded, and a node ID has at most 16 bits, which is five digits.
 	ordinalName = regexp.MustCompile(`^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?-(0|[1-9][0-9]{0,4})$`)
-	// ip-10-0-1-25 is an EC2 host name: the same numbers appear everywhere.
+	// ip-10-0-1-25 is an EC2 host name. Other networks have hosts with the same address.
 	addressName = regexp.MustCompile(`[0-9]+-[0-9]+-[0-9]+-[0-9]+$`)
 	// A Deployment's pods are NAME-HASH-RANDOM, and some random ends are digits only.
-	// Neither part has the letters and digits that could spell a word.
+	// Kubernetes uses no letters and digits in these parts that could spell a word.
 	deploymentName = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 )
 

@@ -28,7 +28,7 @@ func TestOrdinal(t *testing.T) {
 	}
 }
 
-// The text names the host and the ways out.
+// The error names the host and the alternatives.
 func TestOrdinalError(t *testing.T) {
 	_, err := ordinal("worker")
 	for _, part := range []string{`"worker"`, "StatefulSet", "pass the node ID", "lease"} {

@@ -9,16 +9,16 @@
 //
 // The environment of a function is frozen between its invocations, and ends without
 // notice. So nothing is requested on a schedule: the first ID of an environment claims a
-// node ID, and an ID for which less than a third of the lease is left renews it first.
-// The others cost nothing. The lease of an idle environment is not renewed, so its node
-// ID becomes free by itself, after five minutes or Config.TTL.
+// node ID, and when less than a third of the lease is left, the next ID first renews the
+// lease. Other IDs send no request. The lease of an idle environment is not renewed, so
+// its node ID becomes free by itself, after five minutes or Config.TTL.
 //
 // Nothing is claimed, renewed or stamped outside an invocation, which is recognized by a
-// context that has a request ID and has not ended. An invocation always comes after the
-// restore of a snapshot (SnapStart), which therefore never holds a lease.
+// context that has a request ID and has not ended. A snapshot (SnapStart) is taken before
+// the first invocation, and therefore never holds a lease.
 //
-// The call that requests an ID returns errors before the invocation's deadline,
-// with the remedy. None is final: the next invocation tries again.
+// The call that requests an ID returns errors, before the invocation's deadline. They name
+// the remedy. No error is final: the next invocation tries again.
 //
-// Other processes that sleep, or live for seconds, use [lease.NewOnDemand] itself.
+// Other processes that sleep, or live for seconds, use [lease.NewOnDemand] directly.
 package leaselambda

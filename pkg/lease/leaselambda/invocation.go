@@ -18,8 +18,8 @@ import (
 var ErrNoInvocation = errors.New("leaselambda: outside of an invocation")
 
 // Agent leases a node ID for the environment of a function. Its methods are safe for
-// concurrent use. Wrap creates one; New is for a program that passes it on in its own
-// way.
+// concurrent use. Wrap creates an Agent; New is for a program that passes the Agent on in
+// its own way.
 type Agent struct {
 	node  *lease.OnDemand
 	wrong error // error of the configuration; then there is no node
@@ -38,7 +38,7 @@ func New(cfg lease.Config, opts ...snowflake.Option) (*Agent, error) {
 	return &Agent{node: node, opts: opts}, nil
 }
 
-// absent reports whether a is nil or zero, and not from New.
+// absent reports whether a is nil or zero, so that New did not make it.
 func (a *Agent) absent() bool { return a == nil || a.node == nil && a.wrong == nil }
 
 var errAbsent = fmt.Errorf("%w: this Agent is nil or zero: leaselambda.New returns one", lease.ErrClosed)
@@ -49,7 +49,7 @@ type agentKey struct{}
 // and [Lease]. Call it with the context that the runtime created: its deadline, which
 // AWS sets, shows how long the environment was frozen.
 func (a *Agent) Context(ctx context.Context) context.Context {
-	if ctx == nil { // calls in it fail: it belongs to no invocation
+	if ctx == nil { // calls with the new context fail, since it belongs to no invocation
 		ctx = context.Background()
 	}
 	// A function has the same time-out for the life of an environment, so the time between
@@ -113,9 +113,9 @@ func (a *Agent) generator(ctx context.Context) (*snowflake.Generator, error) {
 	return a.ids.Load(), nil
 }
 
-// invocation returns nil for the context of an invocation in progress. Only there
-// is anything claimed, renewed or stamped: a snapshot is taken before the first
-// invocation, and an environment is frozen between two.
+// invocation returns nil for the context of an invocation in progress. Nothing is
+// claimed, renewed or stamped outside of one, since a snapshot is taken before the first
+// invocation, and the environment is frozen between invocations.
 func invocation(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: the context is nil: pass on the one that the handler is called with", ErrNoInvocation)
@@ -141,7 +141,7 @@ func of(ctx context.Context) *Agent {
 }
 
 // IDs generates the IDs of one invocation. Generators of several invocations share
-// one node ID and never generate equal IDs. It is not usable once the handler has
+// one node ID and never generate equal IDs. IDs cannot be used once the handler has
 // returned.
 type IDs struct {
 	ctx context.Context
@@ -156,8 +156,8 @@ func Generator(ctx context.Context) IDs { return of(ctx).Generator(ctx) }
 // fencing token.
 func Lease(ctx context.Context) (lease.Lease, error) { return of(ctx).Lease(ctx) }
 
-// Next returns the next ID. If due, it first claims a node ID or renews the lease, and
-// once more if the environment was frozen in between. Errors are those of
+// Next returns the next ID. If due, it first claims a node ID or renews the lease. It does
+// so once more if the environment was frozen before the ID was made. Errors are those of
 // [Agent.Refresh] and of [snowflake.Generator.Next].
 func (g IDs) Next() (snowflake.ID, error) {
 	id, err := g.next()
@@ -178,7 +178,7 @@ func (g IDs) next() (snowflake.ID, error) {
 	if id, err := ids.TryNext(); !errors.Is(err, snowflake.ErrBusy) {
 		return id, err
 	}
-	if err := g.a.node.Timeline().Check(); err != nil { // it would wait for longer than WithMaxWait
+	if err := g.a.node.Timeline().Check(); err != nil { // NextContext would wait for longer than WithMaxWait
 		return 0, err
 	}
 	ctx, cancel := inTime(g.ctx)
@@ -186,7 +186,7 @@ func (g IDs) next() (snowflake.ID, error) {
 	return ids.NextContext(ctx)
 }
 
-// enough is the time left of an invocation in which an ID may wait as long as the
+// enough is the time left of an invocation above which an ID may wait as long as the
 // generator allows; see snowflake.WithMaxWait.
 const enough = 3 * time.Second
 
@@ -206,8 +206,8 @@ func (g IDs) NextN(dst []snowflake.ID) (n int, err error) {
 	if len(dst) == 0 {
 		return 0, g.a.Refresh(g.ctx)
 	}
-	// The first one fails at once if the clock was set back: the others would wait
-	// until the invocation ends.
+	// If the clock was set back, the first ID fails at once, while Generator.NextN would
+	// wait until the invocation ends.
 	if dst[0], err = g.Next(); err != nil {
 		return 0, err
 	}

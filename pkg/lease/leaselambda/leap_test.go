@@ -13,11 +13,12 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// leap is a machine that sleeps for an hour at a certain look at its monotonic clock.
+// leap is the clock of a machine that sleeps for an hour at a certain reading of its
+// monotonic clock.
 type leap struct {
 	lease.Clock
 	mu   sync.Mutex
-	left int // looks until then; 0: never
+	left int // readings until then; 0 means never
 	by   time.Duration
 }
 
@@ -38,8 +39,8 @@ func (l *leap) Wall() time.Time {
 	return l.Clock.Wall().Add(l.by)
 }
 
-// A freeze at any look at the clock, also between the lease and the ID, costs another
-// renewal and not the invocation.
+// A freeze at any reading of the clock, even between the check of the lease and the ID,
+// costs only another renewal. The invocation does not fail.
 func TestAFreezeInsideOfNext(t *testing.T) {
 	for look := 1; look <= 24; look++ {
 		t.Run(fmt.Sprint("look ", look), func(t *testing.T) {

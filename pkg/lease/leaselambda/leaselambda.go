@@ -27,13 +27,13 @@ func Wrap(handler any, cfg lease.Config, opts ...snowflake.Option) lambda.Handle
 	}
 	var options []lambda.Option
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
-		options = append(options, lambda.WithEnableSIGTERM(func() { _ = a.Close() })) // an event has its error
+		options = append(options, lambda.WithEnableSIGTERM(func() { _ = a.Close() })) // an event reports the error
 	}
 	return lambda.NewHandlerWithOptions(a.around(handler), options...)
 }
 
-// around returns handler with the agent in its context, and its other types unchanged:
-// aws-lambda-go uses them to decode the event and stream the response.
+// around returns a handler that puts the agent into the context. All types of handler stay
+// the same, since aws-lambda-go uses them to decode the event and to stream the response.
 func (a *Agent) around(handler any) any {
 	if h, ok := handler.(lambda.Handler); ok {
 		return within{h, a}
@@ -53,8 +53,8 @@ func (a *Agent) around(handler any) any {
 	}).Interface()
 }
 
-// within is a handler with the agent in its context. It passes events and responses
-// through unread: they need not be JSON.
+// within is a handler that puts the agent into the context. It passes events and responses
+// on without reading them, so they need not be JSON.
 type within struct {
 	lambda.Handler
 	a *Agent

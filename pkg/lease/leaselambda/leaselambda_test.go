@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// frozen is the clock of a machine that counts no pause.
+// frozen is the clock of a machine whose clocks do not count pauses.
 type frozen struct {
 	lease.Clock
 	lag atomic.Int64
@@ -38,10 +38,11 @@ func invoke(t *testing.T, h lambda.Handler, event string) (string, error) {
 	return string(out), err
 }
 
-// config is on a pool of a network, and closes nothing: environments end without notice.
+// config returns a Config on a pool of a network. Nothing closes its agents, since
+// environments end without notice.
 func config(s *fixture.Network) lease.Config { return fixture.Config(s) }
 
-// Each invocation makes IDs, and only the first one of an environment claims.
+// Each invocation makes IDs, and only the first invocation of an environment claims.
 func TestWrap(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -60,7 +61,7 @@ func TestWrap(t *testing.T) {
 			}
 			return append([]snowflake.ID{first}, ids...), nil
 		}, config(s))
-		fixture.Wait(time.Hour) // nothing before the first invocation
+		fixture.Wait(time.Hour) // nothing is sent before the first invocation
 		if got := s.Writes(); got != 0 {
 			t.Fatalf("writes before the first invocation: got %d, want 0", got)
 		}
@@ -88,7 +89,7 @@ func TestWrap(t *testing.T) {
 	})
 }
 
-// A handler of any kind gets the agent, and one that cannot says so.
+// Handlers of all kinds get the agent. A handler that cannot get it returns an error.
 func TestWrapsEachHandler(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -158,7 +159,7 @@ func TestOutsideOfAnInvocation(t *testing.T) {
 	})
 }
 
-// A pause that no clock of the machine shows is seen in the invocation's deadline.
+// If no clock of the machine shows a pause, the next invocation's deadline does.
 func TestDeadlineIsEvidence(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -183,7 +184,7 @@ func TestDeadlineIsEvidence(t *testing.T) {
 	})
 }
 
-// An invalid configuration is the error of each ID, not of the start.
+// With an invalid configuration, each request for an ID fails, but the function starts.
 func TestWrongConfiguration(t *testing.T) {
 	t.Setenv("NODELEASE_TABLE", "")
 	t.Setenv("NODELEASE_POOL", "")
@@ -226,7 +227,7 @@ func TestWrapPassesResponsesThrough(t *testing.T) {
 	})
 }
 
-// With a clock that was set back IDs fail in time before the invocation ends.
+// With a clock that was set back, requests for IDs fail before the invocation ends.
 func TestClockSetBackEndsInTime(t *testing.T) {
 	one := func(g leaselambda.IDs) error { _, err := g.Next(); return err }
 	many := func(g leaselambda.IDs) error { _, err := g.NextN(make([]snowflake.ID, 100)); return err }
@@ -267,7 +268,8 @@ func TestClockSetBackEndsInTime(t *testing.T) {
 	}
 }
 
-// steady is a clock of which only the wall clock is set back.
+// steady is a clock whose monotonic clock does not lag, so that only its wall clock is set
+// back.
 type steady struct{ *frozen }
 
 func (s steady) Monotonic() time.Duration { return s.Clock.Monotonic() }

@@ -5,9 +5,9 @@
 //	err = metrics.Observe(agent)
 //
 // Counters and histograms come from events; values at the time of a collection (held,
-// time left, IDs made) are read from the agent. This sends no request, and a hanging
-// meter provider delays no renewal, since the agent calls its hook outside its loop.
+// time left, IDs made) are read from the agent. Reading them sends no request. A hanging
+// meter provider does not delay renewals, since the agent calls its hook outside its loop.
 //
 // The instruments, with their units and attributes, are in docs/metrics.md, which a test
-// compares with the exported metrics. All have the attribute "pool".
+// compares with the exported metrics. All instruments have the attribute "pool".
 package leaseotel

@@ -21,7 +21,7 @@ type Metrics struct {
 	renewalTime              metric.Float64Histogram
 
 	mu             sync.Mutex
-	suspendedSince time.Time // zero while it is not
+	suspendedSince time.Time // zero while the lease is not suspended
 	suspendedFor   time.Duration
 	lastClockError time.Duration
 	lastLength     time.Duration
@@ -54,7 +54,7 @@ func New(p metric.MeterProvider) (*Metrics, error) {
 // Event counts one event: set it as Config.OnEvent of the agent, or call it from
 // your own hook.
 func (m *Metrics) Event(e lease.Event) {
-	if m == nil || m.meter == nil { // New did not return it
+	if m == nil || m.meter == nil { // New did not return m
 		return
 	}
 	ctx := context.Background()
@@ -66,7 +66,7 @@ func (m *Metrics) Event(e lease.Event) {
 	if limit := e.Throttled; limit != "" || e.Reason == "throttled" {
 		add(m.throttled, "limit", cmp.Or(limit, "unknown"))
 	}
-	holding := e.Lease.Holder != "" // an answer is missing: to a renewal, or to a claim?
+	holding := e.Lease.Holder != "" // then an unanswered request was a renewal, else a claim
 	switch {
 	case e.Kind == lease.EventRenewed:
 		add(m.renewals, "outcome", "confirmed")

@@ -24,7 +24,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// instruments returns metrics and a collection of them: name and labels → value.
+// instruments returns metrics, and a function that collects their values, by name and
+// labels.
 func instruments(t *testing.T) (*leaseotel.Metrics, func() map[string]float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -64,10 +65,10 @@ func series(name string, s *dto.Metric) string {
 	return name + "{" + strings.Join(labels, ",") + "}"
 }
 
-// The life of a lease through an outage, as the metrics tell it.
+// The metrics show the life of a lease through an outage.
 func TestLifeOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // behind the layout's epoch
+		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // after the layout's epoch
 		m, collect := instruments(t)
 		store := leasetest.NewMemory("orders", 1)
 		agent, err := lease.Start(t.Context(), lease.Config{Store: store, Pool: "orders", OnEvent: m.Event, Logger: slog.New(slog.DiscardHandler)})
@@ -155,7 +156,7 @@ func TestSuspensionWhoseEndWasDropped(t *testing.T) {
 	})
 }
 
-// Each throttle counts by the limit that it names.
+// Each throttled request is counted by the limit that the answer names.
 func TestThrottles(t *testing.T) {
 	m, collect := instruments(t)
 	for _, limit := range []string{"hot_key", "table", "hot_key", "account", ""} {
@@ -170,7 +171,7 @@ func TestThrottles(t *testing.T) {
 	}
 }
 
-// No node ID is free.
+// A start that finds no free node ID is counted as exhausted.
 func TestExhaustion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, collect := instruments(t)
@@ -192,8 +193,8 @@ func TestExhaustion(t *testing.T) {
 	})
 }
 
-// docs/metrics.md, the dashboard and the alerts name what is exported, and nothing
-// else; the page names all of it.
+// docs/metrics.md, the dashboard and the alerts name only metrics that are exported, and
+// the page names all of these.
 func TestDocsNameWhatIsExported(t *testing.T) {
 	exported := map[string]bool{}
 	synctest.Test(t, func(t *testing.T) {

@@ -67,7 +67,7 @@ func (m *Metrics) Observe(agent *lease.Agent) error {
 		return err
 	}
 
-	// Present from the start, so that the first one is an increase.
+	// These series are present from the start, so that their first event is an increase.
 	for _, kind := range []lease.EventKind{lease.EventUnanswered, lease.EventSuspended, lease.EventResumed, lease.EventLost} {
 		m.events.Add(context.Background(), 0, metric.WithAttributes(attribute.String("pool", agent.Pool()), attribute.String("event", string(kind))))
 	}

@@ -9,12 +9,12 @@ import (
 )
 
 // attentive is a store that records whether any request had no answer, including one that
-// was answered after a retry. While the store refuses this machine, it may refuse
-// holders, too.
+// was answered after a retry. While the store does not answer this machine, it may not
+// answer holders either.
 type attentive struct {
 	protocol.Store
 	failed atomic.Bool
-	first  atomic.Pointer[error] // the first of them
+	first  atomic.Pointer[error] // the first such request's error
 }
 
 func (s *attentive) note(err error) {
@@ -62,8 +62,8 @@ func (s *attentive) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrit
 	return applied, err
 }
 
-// The watermarks are not part of a scan: without an answer about them, it still
-// counts.
+// The watermarks are not part of a scan. A scan counts even if a request for watermarks
+// had no answer, so the following methods do not call note.
 
 func (s *attentive) ReadWatermarks(ctx context.Context, pool string) (protocol.Watermarks, error) {
 	if kept, ok := s.Store.(watermarked); ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// A verb whose context ends, at whichever request, ends within the 2 s in which Reap
-// records that, leaves no goroutine, and can be run again.
+// A verb whose context ends, at whichever request, returns within 2 s (in which Reap
+// records the failure), leaves no goroutine behind, and can be run again.
 func TestVerbsAreCanceledAnywhere(t *testing.T) {
 	for name := range verbs(nil) {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestVerbsAreCanceledAnywhere(t *testing.T) {
 						return nil
 					}}}
 					fixture.Hold(t, s.Memory, 1, time.Now(), 15*time.Second)
-					fixture.Wait(time.Hour) // it is due
+					fixture.Wait(time.Hour) // the lease is due
 					p := leasepool.Open(s, "orders")
 					began := time.Now()
 					err := verbs(p)[name](ctx)
@@ -51,7 +51,7 @@ func TestVerbsAreCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// every lets fail see the two kinds of requests too that faulty does not.
+// every also calls fail for the two kinds of requests for which faulty does not.
 type every struct{ *faulty }
 
 func (s every) Get(ctx context.Context, pool string, node int) (*protocol.Lease, error) {

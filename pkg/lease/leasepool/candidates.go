@@ -9,13 +9,13 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// candidates are the leases that a scan found due, by node ID: a fingerprint of
-// holder, version and renewal.
+// candidates are the leases that a scan found due: the fingerprint of each, by node ID.
 type candidates map[int]fingerprint
 
-// fingerprint has 30 bits, so two different ones are mistaken for equal once in 10⁹
-// times. Even that is safe: a lease is freed only if it was due and has exactly the
-// holder, version and renewal that the second scan saw.
+// fingerprint is a hash of a lease's holder, version and renewal. It has 30 bits, so two
+// different states of a lease have equal fingerprints once in 10⁹ times. Even that is
+// safe: a lease is freed only if it was due and has exactly the holder, version and
+// renewal that the second scan saw.
 type fingerprint uint32
 
 func fingerprintOf(l protocol.Lease) fingerprint {
@@ -37,9 +37,9 @@ const (
 	digitsPerPrint = 5
 )
 
-// encode writes the candidates as text, lowest node ID first: the distance from the
-// previous one and the fingerprint. 65,536 of them take 393,216 bytes, and an item may
-// have 409,600.
+// encode returns the candidates as text, lowest node ID first: the distance of each from
+// the previous node ID, and its fingerprint. 65,536 candidates take 393,216 bytes, and an
+// item may have 409,600.
 func (c candidates) encode() string {
 	nodes := make([]int, 0, len(c))
 	for n := range c {
@@ -62,7 +62,7 @@ func (c candidates) encode() string {
 	return b.String()
 }
 
-// decodeCandidates decodes a text of encode; false if it is invalid.
+// decodeCandidates decodes a text that encode has returned; false if the text is invalid.
 func decodeCandidates(text string) (candidates, bool) {
 	c := candidates{}
 	for node := -1; text != ""; {

@@ -8,8 +8,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// However many node IDs of the largest pool are candidates: they come back as they
-// were, and fit into an item of 400 KB with 16 KB to spare for the rest.
+// Any number of candidates in the largest pool are decoded as they were encoded. They fit
+// into an item of 400 KB and leave 16 KB for its other attributes.
 func TestCandidatesFit(t *testing.T) {
 	for _, share := range []float64{0, 0.0001, 0.01, 0.03, 0.1, 0.5, 1} {
 		c := candidates{}
@@ -28,7 +28,7 @@ func TestCandidatesFit(t *testing.T) {
 	}
 }
 
-// Another holder, version or renewal is another fingerprint.
+// Another holder, version or renewal has another fingerprint.
 func TestFingerprints(t *testing.T) {
 	l := protocol.Lease{NodeID: 1, Holder: "a", Version: 3, Renewal: 7}
 	for _, other := range []protocol.Lease{
@@ -44,7 +44,7 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
-// Whatever text the table holds: refused, or candidates that a pool can have.
+// Any text in the table is either refused or decoded to candidates that a pool can have.
 func FuzzCandidates(f *testing.F) {
 	f.Add("")
 	f.Add(candidates{0: 1, 7: 1 << 29, 65535: 3}.encode())

@@ -13,8 +13,8 @@ import (
 const publishLimit = 10 * time.Second
 
 // publish copies the pool's item, as it was read or written, to the hint cards that are
-// behind it. Only the pool's verbs do: a card lets agents act without asking, and no task
-// may write what all others act on.
+// behind it. Only the pool's verbs write cards: agents act on a card without reading the
+// item, and no task may write what all others act on.
 func (p *Pool) publish(ctx context.Context, item Item) error {
 	return p.eachCard(func(s protocol.CardStore, n int) error {
 		card, err := p.card(ctx, s, n)
@@ -28,7 +28,7 @@ func (p *Pool) publish(ctx context.Context, item Item) error {
 	})
 }
 
-// card reads a hint card; nil for one that is to be replaced.
+// card reads a hint card. It returns nil if the card is missing or has to be replaced.
 func (p *Pool) card(ctx context.Context, s protocol.CardStore, n int) (*Item, error) {
 	card, err := protocol.Retry(ctx, func(ctx context.Context) (*Item, error) { return s.Card(ctx, p.Name, n) })
 	var corrupt *protocol.CorruptError
@@ -53,9 +53,9 @@ func (p *Pool) eachCard(do func(s protocol.CardStore, n int) error) error {
 	return errors.Join(errs...)
 }
 
-// ahead returns the distance of the newest card's revision from item's. A newer card was written
-// by a faster verb, or is a copy of an item that is gone: its layout and widths are then of
-// IDs that this pool does not make.
+// ahead returns by how much the newest card's revision is above item's. A newer card was
+// written by a faster verb, or is a copy of an item that no longer exists. In the latter
+// case, this pool does not make IDs of the card's layout and widths.
 func (p *Pool) ahead(ctx context.Context, item Item) (int64, error) {
 	var cards [protocol.Cards]*Item
 	err := p.eachCard(func(s protocol.CardStore, n int) (err error) {
@@ -71,8 +71,8 @@ func (p *Pool) ahead(ctx context.Context, item Item) (int64, error) {
 	return newest - item.Revision, err
 }
 
-// tryPublish is publish where no card has to be current: an old one costs its readers a
-// request, until the reaper's next run.
+// tryPublish does what publish does, but only logs an error. It is for changes after which
+// cards may be old: an old card costs its readers a request, until the reaper's next run.
 func (p *Pool) tryPublish(ctx context.Context, item Item) {
 	ctx, cancel := context.WithTimeout(ctx, publishLimit)
 	defer cancel()

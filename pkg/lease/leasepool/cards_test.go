@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Cards that are ahead of the pool's item are of one that is gone: items were put back
-// from a backup beside them. A raise replaces them.
+// If items were put back from a backup and the cards were not, the cards are ahead of the
+// pool's item. A raise replaces them.
 func TestRaiseReplacesCardsOfAnItemThatIsGone(t *testing.T) {
 	s := fixture.NewCards(fixture.NewNetwork(0))
 	p := leasepool.Open(s, "orders")

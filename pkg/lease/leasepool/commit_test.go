@@ -8,8 +8,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 )
 
-// A late commit of an old try is refused also where the present one begins at the
-// same millisecond and has the same width: its node IDs may not be marked yet.
+// A late commit of an old try is refused even if the present try begins at the same
+// millisecond and has the same width: node IDs may not be marked for the present try yet.
 func TestCommitIsPinnedToItsTry(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		narrow(t, s, 700, 2)

@@ -6,11 +6,12 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// makeRoom opens the groups that a new pool of this size, and for so many holders,
-// would have open; its agents may not be permitted to. A narrow pool then gets the
-// width for them, in one change.
+// makeRoom opens the groups that a new pool of this size, with so many holders expected,
+// would have open, since the pool's agents may not be permitted to open them. A narrow
+// pool then gets the width for these groups, in one change.
 //
-// Neither goes back: a smaller number closes no groups, since they may have leases.
+// makeRoom never makes the groups fewer or the width narrower: groups stay open if fewer
+// holders are expected, since the groups may have leases.
 func (p *Pool) makeRoom(ctx context.Context, c *Changes, expect int) error {
 	before := c.Pool.OpenGroups
 	for {

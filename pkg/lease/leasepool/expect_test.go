@@ -25,8 +25,8 @@ func (s *poolCounter) WritePool(ctx context.Context, w protocol.PoolWrite) (prot
 	return s.Store.WritePool(ctx, w)
 }
 
-// A seed opens the groups for as many as are expected in one write, and so does a later
-// one that expects more. Fewer change nothing.
+// A seed opens the groups for all expected holders in one write, and so does a later seed
+// that expects more. A seed that expects fewer changes nothing.
 func TestExpect(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		c := &poolCounter{Store: s}
@@ -64,7 +64,7 @@ func TestExpect(t *testing.T) {
 	})
 }
 
-// Without a number a pool begins as it always did.
+// Without expected holders, a pool begins with the default number of open groups.
 func TestNoneExpected(t *testing.T) {
 	for size, want := range map[int]int{1: 1, 1024: 4, 1025: 1} {
 		s := leasetest.NewMemory("orders", size)
@@ -88,8 +88,8 @@ func TestExpectBesideAnOpenedGroup(t *testing.T) {
 	}
 }
 
-// A narrow pool begins with the width for as many as are expected: a fleet of 1,024
-// that starts at once has it, and the width never changes.
+// A narrow pool begins with the width for all expected holders, so the width never changes
+// while a fleet of 1,024 starts at once.
 func TestExpectNarrow(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
@@ -111,7 +111,8 @@ func TestExpectNarrow(t *testing.T) {
 	})
 }
 
-// One that expects more gets the width for them in one change.
+// If more holders are expected of an existing narrow pool, it gets the width for them in
+// one change.
 func TestExpectMoreNarrow(t *testing.T) {
 	for name, verb := range map[string]func(*leasepool.Pool, context.Context, leasepool.Spec) (leasepool.Changes, error){"seed": (*leasepool.Pool).Seed, "resize": (*leasepool.Pool).Resize} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +136,7 @@ func TestExpectMoreNarrow(t *testing.T) {
 	}
 }
 
-// Without a number, a fleet of 1,024 has its width after two changes.
+// Without expected holders, the pool of a fleet of 1,024 has its width after two changes.
 func TestNarrowFleetOf1024(t *testing.T) {
 	if testing.Short() {
 		t.Skip("1,024 agents through two changes: run without -short")

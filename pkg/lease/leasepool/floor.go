@@ -8,12 +8,12 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// farFuture is how far ahead a floor may be. A node ID cannot be used before its
-// floor, and a floor cannot be lowered: a later time is treated as a mistake.
+// farFuture is how far ahead a floor may be. A later time is treated as a mistake, since a
+// node ID cannot be used before its floor, and a floor cannot be lowered.
 const farFuture = 366 * 24 * time.Hour
 
-// floor checks a time before which nothing may be stamped. It raises a time in the
-// past to now, since a past floor would protect nothing.
+// floor checks t, a time before which nothing may be stamped, and returns it. It returns
+// the current time instead if t is in the past, since a past floor would protect nothing.
 func floor(t time.Time) (time.Time, error) {
 	now := time.Now()
 	switch {
@@ -27,8 +27,8 @@ func floor(t time.Time) (time.Time, error) {
 	return protocol.Latest(t, now), nil
 }
 
-// raiseFloor keeps a floor in the pool's item before anything relies on it: no node
-// ID that is created later, by any process, begins before it.
+// raiseFloor stores a floor in the pool's item before anything relies on the floor. No
+// node ID that any process creates later begins before it.
 func (p *Pool) raiseFloor(ctx context.Context, c *Changes, to time.Time) error {
 	w := protocol.RaiseFloor{Pool: p.Name, To: to}
 	if _, needed := w.Apply(&c.Pool); !needed {

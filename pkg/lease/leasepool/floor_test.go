@@ -9,9 +9,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// The floor of a pool never goes back, and every node ID that is created later begins
-// after it: by a resize, by a seed that finds the pool, by the mark of a widening, and
-// after a raise for one that a backup has forgotten.
+// The floor of a pool never becomes earlier, and every node ID that is created later
+// begins after it. It may be created by a resize, by a seed that finds the pool, by the
+// mark of a widening, or after a raise because it is missing in a backup.
 func TestFloorIsKept(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := leasepool.Open(s, "orders")

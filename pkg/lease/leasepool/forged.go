@@ -17,8 +17,8 @@ type watermarked interface {
 	WritePoolWatermark(ctx context.Context, pool string, w protocol.PoolWatermark) error
 }
 
-// auditor compares a scan with the watermarks of earlier scans, to find changes that
-// our writes cannot cause. The zero value finds nothing.
+// auditor compares a scan with the watermarks of earlier scans, to find changes that no
+// write of this module can cause. Without a store it finds nothing.
 type auditor struct {
 	pool  *Pool
 	store watermarked
@@ -30,8 +30,8 @@ type auditor struct {
 	doubt map[int]bool                       // node IDs to read again
 }
 
-// audit begins a scan of the pool. The watermarks are read first: items read after them
-// are as new, or are read again.
+// audit begins a scan of the pool. It reads the watermarks first: an item that is read
+// afterwards is at least as new as its watermark, or is in doubt and read again.
 func (p *Pool) audit(ctx context.Context, item Item) (*auditor, error) {
 	a := &auditor{pool: p, item: item, now: map[int]map[int]protocol.Watermark{}, doubt: map[int]bool{}}
 	store, ok := p.table().(watermarked)
@@ -46,7 +46,8 @@ func (p *Pool) audit(ctx context.Context, item Item) (*auditor, error) {
 	return a, err
 }
 
-// see takes a group into account. It may have been read eventually consistent.
+// see compares a group, which may have been read eventually consistent, with the
+// watermarks.
 func (a *auditor) see(n int, g protocol.Group) {
 	if a.store == nil {
 		return
@@ -56,7 +57,7 @@ func (a *auditor) see(n int, g protocol.Group) {
 	there := map[int]bool{}
 	marks := map[int]protocol.Watermark{}
 	for _, c := range g.Corrupt {
-		there[c.NodeID] = true // reported as such
+		there[c.NodeID] = true // reported as corrupt
 	}
 	for _, l := range g.Leases {
 		there[l.NodeID] = true
@@ -73,13 +74,13 @@ func (a *auditor) see(n int, g protocol.Group) {
 		if !there[node] {
 			a.doubt[node] = true
 		}
-		marks[node] = marks[node].Max(old) // of corrupt ones, too
+		marks[node] = marks[node].Max(old) // including those of corrupt items
 	}
 	a.now[n] = marks
 }
 
-// found reads doubtful items again, strongly consistent, and returns the changes
-// that our writes cannot have caused, by node ID; -1 is the pool's own item.
+// found reads doubtful items again, strongly consistent, and returns the changes that no
+// write of this module can have caused, by node ID; -1 is the pool's own item.
 func (a *auditor) found(ctx context.Context) (Corrupt, error) {
 	if a.store == nil {
 		return nil, nil
@@ -107,7 +108,7 @@ func (a *auditor) found(ctx context.Context) (Corrupt, error) {
 		l, err := protocol.Retry(ctx, func(ctx context.Context) (*protocol.Lease, error) { return a.pool.store.Get(ctx, a.pool.Name, node) })
 		var corrupt Corrupt
 		switch {
-		case corrupt.note(err): // reported as such
+		case corrupt.note(err): // reported as corrupt
 		case err != nil:
 			return found, err
 		case l == nil:
@@ -123,7 +124,7 @@ func (a *auditor) found(ctx context.Context) (Corrupt, error) {
 	return found, nil
 }
 
-// keep writes the new watermarks. Those of forged items do not change.
+// keep writes the new watermarks. The watermarks of forged items do not change.
 func (a *auditor) keep(ctx context.Context, found Corrupt) error {
 	if a.store == nil {
 		return nil

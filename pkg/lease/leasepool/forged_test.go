@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// forger writes what it likes.
+// forger writes to the table in ways that no write of this module does.
 type forger struct {
 	t      *testing.T
 	client *dynamodb.Client
@@ -40,8 +40,8 @@ func (f forger) set(group, node, expression, value string) {
 	}
 }
 
-// audited seeds a pool in which node 0 is held, 1 was held and released, and the others
-// were never held, and lets the reaper look.
+// audited seeds a pool in which node ID 0 is held, 1 was held and released, and the others
+// were never held. Then it lets the reaper scan the pool.
 func audited(t *testing.T, narrow bool) (forger, *leasepool.Pool, lease.Store) {
 	t.Helper()
 	client := dynamotest.Embedded(t)
@@ -72,7 +72,7 @@ func claim(node int, at time.Time) protocol.Claim {
 	}
 }
 
-// reapQuietly is a scan that finds nothing forged.
+// reapQuietly runs a scan, which must find nothing forged.
 func reapQuietly(t *testing.T, p *leasepool.Pool) {
 	t.Helper()
 	r, err := p.Reap(t.Context())
@@ -81,8 +81,7 @@ func reapQuietly(t *testing.T, p *leasepool.Pool) {
 	}
 }
 
-// Changes that no write of ours makes are noticed, by the reaper, by the measurement and by
-// Due.
+// The reaper, the measurement and Due notice changes that no write of this module makes.
 func TestForged(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -120,7 +119,7 @@ func TestForged(t *testing.T) {
 				reapQuietly(t, pool)
 			}
 			test.forge(f)
-			for range 2 { // the second look finds it, too
+			for range 2 { // the second scan finds it as well
 				r, err := pool.Reap(t.Context())
 				if err != nil || len(r.Corrupt) > 0 || len(r.Forged) != 1 || !strings.Contains(r.Forged[test.node], test.want) {
 					t.Fatalf("the reaper found %v, %v, %v, want node %d: %s", r.Forged, r.Corrupt, err, test.node, test.want)
@@ -172,8 +171,8 @@ func (g gone) Group(ctx context.Context, pool string, n int) (protocol.Group, er
 	return all, err
 }
 
-// Whatever holders, claimants, the reaper and operators do, in any order, none of it
-// looks forged.
+// Nothing that holders, claimants, the reaper and operators do, in any order, looks
+// forged.
 func TestHonestWritesAreNotForged(t *testing.T) {
 	f, pool, store := audited(t, true)
 	now := time.Now()
@@ -200,7 +199,7 @@ func TestHonestWritesAreNotForged(t *testing.T) {
 		if err != nil || !applied {
 			t.Fatalf("step %d: %v, %v", i, applied, err)
 		}
-		if i%2 == 0 { // not after each: changes between two looks add up
+		if i%2 == 0 { // not after each write, so that changes add up between two scans
 			reapQuietly(t, pool)
 		}
 	}
@@ -209,7 +208,7 @@ func TestHonestWritesAreNotForged(t *testing.T) {
 		t.Fatal(err)
 	}
 	reapQuietly(t, pool)
-	// A watermark that somebody garbled is no watermark.
+	// A garbled watermark is ignored.
 	for _, text := range []string{"", "x", "1.2", "zz.1.1 ", "0.-1.5 ", strings.Repeat("0.1.1 ", 4000)} {
 		_, err := f.client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 			TableName: &f.table, UpdateExpression: aws.String("SET watermarks = :v"), ExpressionAttributeValues: map[string]types.AttributeValue{":v": &types.AttributeValueMemberS{Value: text}},
@@ -232,7 +231,7 @@ func done(store lease.Store, w protocol.Write) func() (bool, error) {
 	}
 }
 
-// Of the pool's own item the history of widths only grows.
+// In the pool's own item, the history of widths may only grow.
 func TestPoolWatermark(t *testing.T) {
 	began := time.UnixMilli(0)
 	item := protocol.PoolItem{Revision: 3, Floor: time.UnixMilli(50), Eras: snowflake.Eras{{From: began, NodeBits: 9}}, Widening: protocol.Widening{Try: 2}}

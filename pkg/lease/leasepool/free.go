@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// free frees leases as a scan saw them, each with one attempt: after the first
-// unanswered request it stops, since holders may get no answers either.
+// free frees leases that are as the scan saw them, each with one attempt. It stops after
+// the first unanswered request, since holders may get no answers either.
 func (p *Pool) free(ctx context.Context, d dues, some candidates, r *ReapReport) (freed []int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

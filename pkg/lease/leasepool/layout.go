@@ -65,7 +65,7 @@ func LayoutName(l snowflake.Layout) string {
 	return fmt.Sprintf("%s of %v from %s, %s", bits, l.Tick, l.Epoch.UTC().Format(time.RFC3339Nano), order)
 }
 
-// holds returns an error if a layout has too few node bits for a pool of a size.
+// holds returns an error if a layout has too few node bits for a pool of the given size.
 func holds(l protocol.IDLayout, size int) error {
 	if nodes := l.Snowflake().Nodes(); size > nodes {
 		return fmt.Errorf("size %d does not fit the layout %s, whose %d node bits hold %d: use at most %d, or seed another pool with a layout such as wide16 and move the fleet there",
@@ -74,7 +74,7 @@ func holds(l protocol.IDLayout, size int) error {
 	return nil
 }
 
-// fitsLayout is holds for the layout of a pool; it returns nil while the pool has none.
+// fitsLayout calls holds for the layout of a pool; it returns nil while the pool has none.
 func fitsLayout(p protocol.PoolItem, size int) error {
 	if p.Layout == nil {
 		return nil
@@ -103,10 +103,10 @@ func (p *Pool) bindLayout(ctx context.Context, c *Changes, l snowflake.Layout) e
 	return err
 }
 
-// BindLayout makes sure that a pool has a layout, and that it is the requested one: nil
-// accepts any, and binds [snowflake.Default] if there is none. An agent calls it after
-// its claim and before its first ID. The error names both layouts. It writes at most
-// once, and not at all if item has the layout.
+// BindLayout makes sure that a pool has a layout, and that it is want. If want is nil, any
+// layout is accepted, and a pool without a layout gets [snowflake.Default]. An agent calls
+// BindLayout after its claim and before its first ID. If the layouts differ, the error
+// names both. BindLayout writes at most once, and not at all if item has a layout.
 func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, want *snowflake.Layout) (protocol.PoolItem, error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return item, err
@@ -176,7 +176,7 @@ func (p *Pool) setLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 		if item.LayoutFinal {
 			return item, fmt.Errorf("lease: node IDs of pool %q were claimed with the layout %s: %w", p.Name, LayoutName(item.Layout.Snowflake()), errClaimed)
 		}
-		if err := p.unclaimed(ctx, *item.Layout); err != nil { // before it makes anyone wait
+		if err := p.unclaimed(ctx, *item.Layout); err != nil { // before the change makes agents wait
 			return item, err
 		}
 		if item, err = p.change(ctx, protocol.SuspendLayout{Pool: p.Name, Revision: item.Revision}); err != nil {
@@ -189,7 +189,7 @@ func (p *Pool) setLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 	}
 	claimed := p.unclaimed(ctx, *before)
 	if claimed != nil && !errors.Is(claimed, errClaimed) {
-		return item, claimed // unknown: no agent makes IDs until it is known
+		return item, claimed // no agent makes IDs until it is known whether a node ID was claimed
 	}
 	w := protocol.ReplaceLayout{Pool: p.Name, Revision: item.Revision, Layout: protocol.LayoutOf(l)}
 	if claimed != nil {

@@ -46,8 +46,8 @@ func TestSeedLayout(t *testing.T) {
 	})
 }
 
-// A size that the layout cannot hold is refused, also where the layout is bound
-// while the resize is under way.
+// A size that the layout cannot hold is refused, even if the layout is bound while the
+// resize is in progress.
 func TestResizeBeyondTheLayout(t *testing.T) {
 	s := leasetest.NewMemory("orders", 64)
 	p := leasepool.Open(s, "orders")
@@ -99,8 +99,8 @@ func claimOn(t *testing.T, s protocol.Store, node int) {
 	}
 }
 
-// Whenever a claim comes while an operator corrects the layout: either the layout
-// stays, or the agent that reads it after its claim finds none and makes no IDs.
+// If a claim comes while an operator corrects the layout, either the layout stays, or the
+// agent that reads the layout after its claim finds none and makes no IDs.
 func TestSetLayoutBesideAClaim(t *testing.T) {
 	for _, moment := range []string{"read after 0 writes", "write after 0 writes", "read after 1 writes", "write after 1 writes", "never"} {
 		t.Run(moment, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestSetLayoutBesideAClaim(t *testing.T) {
 			if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 8, Layout: snowflake.JS53()}); err != nil {
 				t.Fatal(err)
 			}
-			var found *protocol.IDLayout // by the agent, after its claim
+			var found *protocol.IDLayout // the layout that the agent reads after its claim
 			claim := func() {
 				claimOn(t, s, 3)
 				if p, err := leasepool.BindLayout(t.Context(), s, item(t, s), nil); err == nil {
@@ -122,7 +122,7 @@ func TestSetLayoutBesideAClaim(t *testing.T) {
 				}
 				return
 			}
-			// Run again, it ends what it has begun.
+			// A second run finishes what the first has begun.
 			_, _ = leasepool.Open(s, "orders").SetLayout(t.Context(), snowflake.Default())
 			p := item(t, s)
 			if p.Layout == nil || p.LayoutBefore != nil {
@@ -138,8 +138,8 @@ func TestSetLayoutBesideAClaim(t *testing.T) {
 	}
 }
 
-// The reaper marks a layout as final once it has seen a claim, and never before; then
-// no operator corrects it, whatever becomes of the lease.
+// The reaper marks a layout as final once it has seen a claim, and never before. Then no
+// operator can correct the layout, whatever becomes of the lease.
 func TestFinalLayout(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := leasepool.Open(s, "orders")

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// taken replaces the revision if another reaper has written the memory meanwhile:
-// this run then frees and stores nothing.
+// taken is the revision of a memory that another reaper has written meanwhile, or that was
+// corrupt: this run then frees and stores nothing.
 const taken = "taken"
 
 // errUnanswered is the reason why a run frees or stores nothing after its scan: a
@@ -26,7 +26,7 @@ func unanswered(err error) error {
 	return fmt.Errorf("%w: %w", errUnanswered, err)
 }
 
-// recall reads the memory of an earlier run. It forgets a corrupt one.
+// recall reads the memory of an earlier run. It resets a corrupt memory.
 func (p *Pool) recall(ctx context.Context) (protocol.ReaperMemory, error) {
 	m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.table().ReaperMemory(ctx, p.Name) })
 	var corrupt *protocol.CorruptError
@@ -36,7 +36,8 @@ func (p *Pool) recall(ctx context.Context) (protocol.ReaperMemory, error) {
 	return m, err
 }
 
-// remember replaces the memory, once. Its revision is then the new one, or taken.
+// remember replaces the memory, with one attempt. It returns the memory with its new
+// revision, or with taken.
 func (p *Pool) remember(ctx context.Context, m protocol.ReaperMemory, l *protocol.ReaperLook) (protocol.ReaperMemory, error) {
 	w := protocol.Remember{Pool: p.Name, Seen: m.Revision, New: uuid.NewString(), Look: l}
 	ctx, cancel := context.WithTimeout(ctx, protocol.CallLimit)
@@ -48,7 +49,7 @@ func (p *Pool) remember(ctx context.Context, m protocol.ReaperMemory, l *protoco
 	return protocol.ReaperMemory{Pool: p.Name, Revision: w.New, Look: l}, unanswered(err)
 }
 
-// forget makes the reaper start over.
+// forget resets the memory, so that the reaper starts over.
 func (p *Pool) forget(ctx context.Context) error {
 	_, err := protocol.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return p.table().WriteReaperMemory(ctx, protocol.Forget{Pool: p.Name, New: uuid.NewString()})

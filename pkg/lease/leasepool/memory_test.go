@@ -19,8 +19,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// faulty is a store that fails a request when a test says so: "pool", "group",
-// "write", "recall", "remember" or "forget". landed does the write all the same.
+// faulty is a store that fails a request if fail returns an error for its kind: "pool",
+// "group", "write", "recall", "remember" or "forget". With landed, a failed write is still
+// applied.
 type faulty struct {
 	*leasetest.Memory
 	fail   func(call string) error
@@ -69,7 +70,7 @@ func (s *faulty) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrite) 
 	return s.Memory.WriteReaperMemory(ctx, w)
 }
 
-// once fails the first of the calls of a kind.
+// once returns a fail function that fails the first call of a kind.
 func once(kind string) func(string) error {
 	var done atomic.Bool
 	return func(call string) error {
@@ -82,8 +83,8 @@ func once(kind string) func(string) error {
 
 func never(string) error { return nil }
 
-// crashedPool has leases of processes that are gone, and five times as many of
-// living ones.
+// crashedPool returns a store with leases of processes that have crashed, and five times
+// as many leases of live processes.
 func crashedPool(t *testing.T, gone int) *faulty {
 	s := &faulty{Memory: leasetest.NewMemory("orders", 256), fail: never}
 	for n := range 5 * gone {
@@ -96,8 +97,8 @@ func crashedPool(t *testing.T, gone int) *faulty {
 	return s
 }
 
-// A request without an answer, also one that is answered when it is tried again,
-// makes of a run no look, and the looks before it no longer count.
+// A run with an unanswered request does not count as a scan, even if the request is
+// answered when it is tried again, and the scans before it no longer count.
 func TestReapErrorsStartOver(t *testing.T) {
 	for _, call := range []string{"pool", "group", "recall", "remember", "write"} {
 		for _, landed := range []bool{false, true} {
@@ -131,7 +132,7 @@ func TestReapErrorsStartOver(t *testing.T) {
 	}
 }
 
-// After the first write without an answer nothing more is freed in that run.
+// After the first write without an answer, a run frees nothing more.
 func TestReapStopsFreeing(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := crashedPool(t, 40)
@@ -155,8 +156,8 @@ func TestReapStopsFreeing(t *testing.T) {
 	})
 }
 
-// A run that saw nothing but errors leaves no trace in the table. The process
-// remembers, and its next run that is answered is no look either.
+// A run that got only errors could not record that in the table. The process remembers
+// it, and its next run that is answered does not count as a scan either.
 func TestReapRemembersAnOutage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := crashedPool(t, 1)
@@ -184,8 +185,8 @@ func TestReapRemembersAnOutage(t *testing.T) {
 	})
 }
 
-// Of two reapers one acts on a scan, and a request that arrives late or twice
-// changes nothing.
+// Only one of two reapers acts on a scan, and a request that arrives late or twice changes
+// nothing.
 func TestReapReplays(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := crashedPool(t, 1)
@@ -193,7 +194,7 @@ func TestReapReplays(t *testing.T) {
 		first := remembered(t, s)
 		fixture.Wait(time.Minute)
 		other := true
-		s.fail = func(call string) error { // another one is a moment faster
+		s.fail = func(call string) error { // another reaper is a moment faster
 			if call == "remember" && other {
 				other = false
 				w := protocol.Remember{Pool: "orders", Seen: first.Revision, New: "other"}
@@ -220,8 +221,8 @@ func TestReapReplays(t *testing.T) {
 	})
 }
 
-// A look that a clock far ahead has left counts as none, as does one that nobody
-// here has written.
+// A stored scan does not count if a clock far ahead has written it, or if its text is not
+// one that a reaper writes.
 func TestReapStrangeMemory(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := crashedPool(t, 1)
@@ -243,7 +244,7 @@ func TestReapStrangeMemory(t *testing.T) {
 	})
 }
 
-// A corrupt memory is forgotten.
+// A corrupt memory is reset.
 func TestReapCorruptMemory(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
 		s := protocol.NewDynamoDB(client, table)

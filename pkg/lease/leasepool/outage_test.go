@@ -9,9 +9,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// Stats say how many holders would make IDs for how long without DynamoDB: by what they
-// have reserved, not by their leases. Holders on demand, and those that are gone, do not
-// count.
+// Stats reports how many holders could make IDs for how long without DynamoDB, by their
+// reservations and not by their leases. Holders on demand and expired leases do not count.
 func TestOutageInStats(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := seeded(t, s, 10, 0)
@@ -31,7 +30,7 @@ func TestOutageInStats(t *testing.T) {
 		}
 		hold(0, now, 15*time.Minute, 4*time.Hour, false)
 		hold(1, now, time.Minute, 8*time.Minute, false)
-		hold(2, now, time.Minute, 5*time.Minute+2*time.Second, false) // less the guards it is below 5 min
+		hold(2, now, time.Minute, 5*time.Minute+2*time.Second, false) // below 5 min once the guards are subtracted
 		hold(3, now, 15*time.Minute, 2*time.Hour, false)
 		hold(4, now, 10*time.Second, 11*time.Second, true)
 		hold(5, now.Add(-time.Hour), 15*time.Minute, 2*time.Hour, false) // expired

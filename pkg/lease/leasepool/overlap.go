@@ -8,8 +8,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Makers describes the node IDs with which IDs can be made since the pool was created: the
-// node IDs in use, and retired node IDs that are still held.
+// Makers describes the node IDs with which IDs may have been made since the pool was
+// created, and can be made: the node IDs in use, and retired node IDs that are still held.
 type Makers struct {
 	Item     Item
 	Retiring []int // retired and still held

@@ -47,8 +47,8 @@ func TestCanCollide(t *testing.T) {
 	}
 }
 
-// Small pools whose IDs of one millisecond are all listed: equal ones exist if and
-// only if CanCollide says so.
+// CanCollide is compared with a list of all IDs that two small pools can make in one
+// millisecond: it reports true if and only if two of them are equal.
 func TestCanCollideAgainstAllIDs(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	epoch := snowflake.Default().Epoch
@@ -92,7 +92,7 @@ func idsOf(m leasepool.Makers, low int) map[int]bool {
 	ids := map[int]bool{}
 	l := m.Item.Layout.Snowflake()
 	widths := []snowflake.Eras{nil}
-	if m.Item.Narrow() { // it may get wider
+	if m.Item.Narrow() { // the pool may get wider
 		widths = nil
 		for width := m.Item.Bits(); width <= max(int(l.NodeBits), m.Item.Bits()); width++ {
 			widths = append(widths, snowflake.Eras{{NodeBits: width}})

@@ -16,8 +16,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// partitioned is a store with the limit of a table's partition: a thousand writes
-// a second, and a second's worth at once. The groups are spread over partitions.
+// partitioned is a store with the limits of a table's partitions: each takes a thousand
+// writes a second, and as many at once. The groups are spread over the partitions.
 type partitioned struct {
 	protocol.Store
 	partitions int
@@ -29,7 +29,7 @@ type partitioned struct {
 var errThrottled = errors.New("throttled")
 
 func (p *partitioned) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
-	time.Sleep(5 * time.Millisecond) // virtual: the way there and back
+	time.Sleep(5 * time.Millisecond) // virtual: the round trip
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n, now := w.Item().NodeID/protocol.GroupSize%p.partitions, time.Now()
@@ -44,9 +44,9 @@ func (p *partitioned) Write(ctx context.Context, w protocol.Write) (protocol.Res
 	return p.Store.Write(ctx, w)
 }
 
-// The largest pool is seeded in little more than a minute, also if all of it lies in
-// one partition, and almost without a throttle: the function has ten minutes.
-// A sweep that is cut off goes on where it stopped.
+// The largest pool is seeded in little more than a minute, even if all of it is in one
+// partition, and almost without throttled requests. (The bootstrap function has ten
+// minutes.) A sweep that is cut off goes on where it stopped.
 func TestSeedKeepsToThePace(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -73,8 +73,9 @@ func TestSeedKeepsToThePace(t *testing.T) {
 	}
 }
 
-// units is a client that adds up the read units of queries, by DynamoDB's rules: a
-// page's items together, in steps of 4 KB, half of it where an answer may be old.
+// units is a client that adds up the read units of queries by DynamoDB's rules: the total
+// size of a page's items counts in steps of 4 KB, and eventually consistent reads cost
+// half.
 type units struct {
 	protocol.Client
 	mu    sync.Mutex
@@ -101,10 +102,10 @@ func (u *units) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	return out, nil
 }
 
-// A look of the reaper or of poolmetric at a full group costs what docs/cost.md
-// says: at most 12.5 read units, which is items of 400 bytes; with an ECS task's
-// ARN and some metadata they have 340. The reaper's watermarks are one more page. Of a pool that is used in part the rest
-// costs nothing.
+// When the reaper or poolmetric reads a full group, it pays what docs/cost.md states: at
+// most 12.5 read units, enough for items of 400 bytes. With an ECS task's ARN and some
+// metadata, items have 340 bytes. The reaper's watermarks are one more page. Groups that
+// are not used cost nothing.
 func TestUnitsOfALook(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes 2,304 items over HTTP: run without -short")
@@ -128,7 +129,7 @@ func TestUnitsOfALook(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if _, err := p.Reap(t.Context()); err != nil { // its watermarks are read, too
+	if _, err := p.Reap(t.Context()); err != nil { // also reads its watermarks
 		t.Fatal(err)
 	}
 	for name, look := range map[string]func() error{

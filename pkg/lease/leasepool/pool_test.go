@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// seeded is the pool "orders" with numbers from low to size-1. Those of old were
-// seeded an hour ago, so that leases of the past can be made with them.
+// seeded seeds the pool "orders" with the node IDs from low to size-1. The node IDs in old
+// were seeded an hour ago, so that a test can give them leases in the past.
 func seeded(t testing.TB, s protocol.Store, size, low int, old ...int) *leasepool.Pool {
 	t.Helper()
 	p := leasepool.Open(s, "orders")
@@ -31,7 +31,7 @@ func seeded(t testing.TB, s protocol.Store, size, low int, old ...int) *leasepoo
 	return p
 }
 
-// all returns the leases of a pool by node ID, and which are corrupt.
+// all returns the leases of a pool by node ID, and the node IDs of corrupt items.
 func all(t testing.TB, p *leasepool.Pool) (leases map[int]protocol.Lease, corrupt []int) {
 	t.Helper()
 	leases = map[int]protocol.Lease{}
@@ -60,7 +60,7 @@ func renew(l protocol.Lease, at time.Time) protocol.Renew {
 	}
 }
 
-// through is a store whose writes and answers a test inspects or changes.
+// through is a store that lets a test inspect or change writes and answers.
 type through struct {
 	protocol.Store
 	before func(w protocol.Write) error
@@ -84,7 +84,8 @@ func (s through) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, 
 	return p, err
 }
 
-// stopAfter ends a context at the nth write of a kind, without doing it.
+// stopAfter returns a context and a store. The context ends at the nth write of kind W,
+// which the store does not do.
 func stopAfter[W protocol.Write](t *testing.T, s protocol.Store, n int64) (context.Context, protocol.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -110,8 +111,8 @@ func errorHas(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// Leases end where the reader stops, and go on behind a pool that was made
-// smaller.
+// Leases stops when its caller does, and includes the node IDs above the size of a pool
+// that was made smaller.
 func TestLeases(t *testing.T) {
 	s := leasetest.NewMemory("orders", 600)
 	p := leasepool.Open(s, "orders")
@@ -134,8 +135,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// A verb that writes goes by this machine's clock, so a wrong one is refused, even before
-// there is a pool. Reads are not refused.
+// A verb that writes uses this machine's clock, so it refuses a wrong clock, even before
+// the pool exists. Reads are not refused.
 func TestPoolClock(t *testing.T) {
 	for _, off := range []time.Duration{-10 * time.Second, 10 * time.Second} {
 		for _, network := range []*fixture.Network{fixture.NewNetwork(0), fixture.NewNetwork(2)} {

@@ -25,8 +25,9 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 		return c, err
 	}
 	// Invariant: after a raise all hint cards are copies of this item, whose revision is
-	// above theirs. Cards with a higher revision are from before the restore, if items were
-	// put back from a backup and the cards were not. So is the verdict on the table.
+	// above that of any earlier card. Cards with a higher revision remain from before the
+	// restore if the items were put back from a backup and the cards were not. The
+	// verdict on the table is from before the restore as well.
 	ahead, err := p.ahead(ctx, c.Pool)
 	if err != nil {
 		return c, err
@@ -45,8 +46,8 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 				if l.Holder == "" {
 					continue
 				}
-				// A grown lease may be reserved beyond to; its holder is from before the
-				// restore all the same.
+				// A grown lease may be reserved beyond to, but its holder is from before
+				// the restore as well.
 				w = protocol.ForceRelease{Key: key, Version: l.Version, Holder: l.Holder}
 			}
 			if _, err := s.do(ctx, w, &c.Raised); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// After a restore no millisecond up to the time given can be stamped again, with
-// any number that the pool ever had.
+// After a restore and a raise, no millisecond up to the given time can be stamped again
+// with any node ID that the pool ever had.
 func TestRaise(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
 		p := seeded(t, s, 600, 0)
@@ -40,7 +40,7 @@ func TestRaise(t *testing.T) {
 			t.Errorf("the holder of before renews: %+v, %v", res, err)
 		}
 
-		// Never back, and not to a time that has passed.
+		// A raise to an earlier time changes nothing.
 		if c, err = p.Raise(t.Context(), now.AddDate(-1, 0, 0)); err != nil || c.Raised != 0 {
 			t.Errorf("raise to an earlier time: %+v, %v", c, err)
 		}
@@ -49,8 +49,8 @@ func TestRaise(t *testing.T) {
 	})
 }
 
-// A raise ends the leases too that have reserved more than up to its time, as one that
-// had grown has: their holders are of the time before the restore. Their reservations stay.
+// A raise also ends leases that have reserved beyond its time because they had grown,
+// since their holders are from before the restore. Their reservations stay.
 func TestRaiseEndsGrownLeases(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := seeded(t, s, 8, 0)

@@ -20,15 +20,15 @@ type ReapReport struct {
 	// Due leases have been expired for more than a minute, and their reserved time has
 	// passed.
 	Due   []int `json:"due"`
-	Freed []int `json:"freed"` // of those
+	Freed []int `json:"freed"` // those of Due that this run freed
 	// Braked reports that implausibly many leases were unchanged at once: none was freed,
 	// and another scan decides.
 	Braked bool `json:"braked"`
-	// NextLook is when another run counts as a scan; zero if no lease waits for
-	// one.
+	// NextLook is the time from which another run counts as a scan; zero if no lease
+	// waits for another scan.
 	NextLook time.Time `json:"next_look,omitzero"`
-	// Stuck node IDs are reserved or held for hours beyond their lease's length:
-	// their holder's clock was ahead, or it asked for a long Reserve.
+	// Stuck node IDs are reserved or held for hours beyond their lease's length, because
+	// their holder's clock was ahead, or because the holder asked for a long Reserve.
 	Stuck   []int   `json:"stuck,omitempty"`
 	Corrupt Corrupt `json:"corrupt,omitempty"`
 	// Forged items have changes since the reaper's last scan that no write of this module
@@ -44,13 +44,13 @@ const (
 	// reapAfter is how long a lease has been expired when it is due. Claimants take
 	// it earlier, so reaping is not urgent.
 	reapAfter = time.Minute
-	// stuckAfter is the time beyond a lease's possible reservation from which a node ID
-	// is stuck.
+	// stuckAfter is how far beyond its lease's possible reservation a node ID must be
+	// reserved or held to be stuck.
 	stuckAfter = time.Hour
 )
 
-// brake is how many of the held leases are freed after two scans. If more are due, this
-// machine's clock may be wrong, or the fleet may be about to renew.
+// brake returns how many of the held leases two scans are enough to free. If more are due,
+// this machine's clock may be wrong, or the fleet may be about to renew.
 func brake(held int) int { return max(8, held/5) }
 
 // apart returns the least time between two scans of a pool, from the last answer of
@@ -86,7 +86,8 @@ func (p *Pool) Reap(ctx context.Context) (ReapReport, error) {
 	}
 	s := &attentive{Store: p.table()}
 	run := &Pool{Name: p.Name, Progress: p.Progress, Logger: p.Logger, store: s}
-	// An error that an earlier run of this process could not record in the table.
+	// If an earlier run of this process could not record an error in the table, this run
+	// does so.
 	if p.doubt.Load() && run.forget(ctx) == nil {
 		p.doubt.Store(false)
 	}
@@ -124,7 +125,8 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 	}
 	waiting := last != nil && begun.Before(last.Next())
 	if last != nil && !waiting {
-		// Taken out: no other reaper acts on it, and if this run ends early, none does.
+		// The last scan is removed from the table, so that no other reaper acts on it,
+		// even if this run ends early.
 		if memory, err = p.remember(ctx, memory, nil); err != nil {
 			return newReport(p.Name), err
 		}
@@ -159,7 +161,8 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 				delete(rest, n)
 			}
 		} else {
-			// The others wait: all candidates of a scan have had the same scans.
+			// Leases that have become due since the last scan are left out, because all
+			// candidates in the memory must have been seen by the same number of scans.
 			look.Count, look.Braked, rest = last.Count+1, r.Braked, unchanged
 			if r.Braked {
 				look.Wait = max(look.Wait, d.longest(unchanged)+2*poolSkew)
@@ -181,9 +184,9 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 }
 
 // believe decides whether leases that several scans have found due and unchanged
-// are freed. Two scans are enough for a few of them, while other holders renew.
-// More than the brake allows, or all leases of the pool, may be a fleet that an
-// outage with a short break has kept from renewing.
+// are freed. Two scans are enough for a few of them, while other holders renew. If more
+// are due than the brake allows, or all leases of the pool, their holders may be a fleet
+// that an outage with a short break has kept from renewing.
 func (d dues) believe(r *ReapReport, looks int, unchanged candidates) bool {
 	if len(unchanged) == 0 || looks > 2 {
 		return true
@@ -208,7 +211,7 @@ func newReport(pool string) ReapReport {
 // unchangedSince returns the candidates of an earlier scan that are still due, with the
 // same holder, version and renewal.
 func (d dues) unchangedSince(l *protocol.ReaperLook) candidates {
-	before, _ := decodeCandidates(l.Candidates) // none if it is not ours
+	before, _ := decodeCandidates(l.Candidates) // none if the text is invalid
 	same := candidates{}
 	for n, f := range d.due {
 		if was, ok := before[n]; ok && was == f {
@@ -226,8 +229,8 @@ func (d dues) longest(some candidates) (ttl time.Duration) {
 	return ttl
 }
 
-// due reads every node ID that can be held. It compares them with the watermarks, which
-// keep updates.
+// due reads every node ID that can be held, and compares them with the watermarks. keep,
+// if not nil, updates the watermarks.
 func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*auditor, context.Context, Corrupt) error) (dues, error) {
 	audit, unread := p.audit(ctx, item)
 	d := dues{ReapReport: newReport(p.Name), due: candidates{}, seen: map[int]protocol.Lease{}}
@@ -277,13 +280,14 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 }
 
 // stuck reports whether a node ID is reserved or held for hours beyond its lease's
-// possible reservation. The length alone does not decide that: a lease that had
-// grown and is short again has reserved as much as before.
+// possible reservation. The lease's length alone does not show the possible reservation: a
+// lease that had grown and is short again has reserved as much as before.
 //
-// An item does not show how far its holder may reserve. Up to the default of MaxReserve
-// plus stuckAfter, nothing is stuck. Beyond that, it depends on whether the holder's
-// clock was wrong: its last renewal was sent a lease's length before the expiry. Once
-// the holder is gone, its node ID may be reserved for half of the time that it lived.
+// An item does not show how far ahead its holder may reserve either. Up to the default of
+// MaxReserve plus stuckAfter, nothing is stuck. Beyond that, a held node ID is stuck if
+// its holder's clock was ahead at the last renewal, which was sent a lease's length
+// before the expiry. A node ID without a holder may be reserved for half of the time that
+// its last holder lived.
 func stuck(l protocol.Lease, now time.Time) bool {
 	last := protocol.Latest(l.ExpiresAt, l.ReservedUntil)
 	if !last.After(now.Add(max(l.TTL, tenure.DefaultMaxReserve) + stuckAfter)) {

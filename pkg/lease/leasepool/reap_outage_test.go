@@ -35,8 +35,8 @@ func (s distant) Write(ctx context.Context, w protocol.Write) (protocol.Result, 
 	return s.Memory.Write(ctx, w)
 }
 
-// crew is a pool with processes that live, one that has crashed, and a reaper
-// that a schedule starts every minute, whether the earlier ones have ended or not.
+// crew is a pool with live processes, one that has crashed, and a reaper that a schedule
+// starts every minute, whether earlier runs have ended or not.
 type crew struct {
 	t       *testing.T
 	memory  *leasetest.Memory
@@ -58,7 +58,7 @@ func startCrew(t *testing.T, size int) *crew {
 	f.runs.Go(func() {
 		fixture.Wait(rand.N(time.Minute))
 		for warm := leasepool.Open(store, "orders"); ctx.Err() == nil; _ = protocol.Pause(ctx, time.Minute) {
-			pool := warm // the process of an earlier run, or another one
+			pool := warm // this run is in the process of an earlier run, or in another process
 			if rand.IntN(2) == 0 {
 				pool = leasepool.Open(store, "orders")
 			}
@@ -72,7 +72,7 @@ func startCrew(t *testing.T, size int) *crew {
 	return f
 }
 
-// end stops the reaper and reports how many of the living have lost their lease.
+// end stops the reaper and returns how many of the live processes have lost their lease.
 func (f *crew) end() (lost int) {
 	f.stop()
 	f.runs.Wait()
@@ -90,14 +90,15 @@ func silence(t *testing.T) {
 	t.Cleanup(func() { slog.SetDefault(old) })
 }
 
-// An outage that claimants and reaper share costs no live process its lease, however long
-// it lasts and however many they are; leases left by a crash are still freed.
+// An outage that also affects claimants and the reaper does not cost a live process its
+// lease, however long the outage lasts and however many processes there are. Leases that
+// a crash has left are still freed.
 func TestNoOutageIsReaped(t *testing.T) {
 	silence(t)
 	for _, size := range []int{1, 3, 8, 9, 40, 1000} {
 		for _, outage := range []time.Duration{20 * time.Second, 75 * time.Second, 80 * time.Second, 2 * time.Minute, 7 * time.Minute, time.Hour} {
 			if size == 1000 && (testing.Short() || outage != 80*time.Second) || size > 9 && outage == time.Hour {
-				continue // many that try again for long take minutes
+				continue // many processes that retry for a long time take minutes
 			}
 			t.Run(fmt.Sprintf("%d for %v", size, outage), func(t *testing.T) {
 				for range max(1, 9/size) {
@@ -121,8 +122,8 @@ func TestNoOutageIsReaped(t *testing.T) {
 	}
 }
 
-// An outage that pauses for a moment, in which a reaper looks and no holder does,
-// is two outages to the reaper: also then nobody is freed.
+// If an outage pauses for a moment in which a reaper scans but no holder renews, the
+// reaper sees two outages. Even then it frees nobody's lease.
 func TestReapOutageWithABreak(t *testing.T) {
 	silence(t)
 	fixture.Virtual(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// reap is one run of a reaper of its own.
+// reap runs a new reaper once, and returns its report and its log.
 func reap(t *testing.T, ctx context.Context, s protocol.Store) (leasepool.ReapReport, string) {
 	t.Helper()
 	var log bytes.Buffer
@@ -30,7 +30,7 @@ func reap(t *testing.T, ctx context.Context, s protocol.Store) (leasepool.ReapRe
 	return r, log.String()
 }
 
-// age makes the last look older, in place of waiting.
+// age makes the last scan older, so that the test need not wait.
 func age(t *testing.T, s protocol.Store, by time.Duration) {
 	t.Helper()
 	m := remembered(t, s)
@@ -109,7 +109,8 @@ func TestReap(t *testing.T) {
 	})
 }
 
-// The minute is over after 60 s, not before; so is the time between two looks.
+// A lease is due after it has been expired for exactly 60 s, and the time between two
+// scans is kept as exactly.
 func TestReapGrace(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 2)
@@ -134,8 +135,9 @@ func TestReapGrace(t *testing.T) {
 	})
 }
 
-// The scans of a large pool are further apart: four times the time that its holders need to
-// renew on one partition. A pool that has grown meanwhile counts with its present size.
+// The scans of a large pool are further apart: by four times the time that its holders
+// need to renew on one partition. If the pool gets more holders meanwhile, the new number
+// counts.
 func TestReapLooksAreApart(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 20_000)
@@ -164,9 +166,9 @@ func TestReapLooksAreApart(t *testing.T) {
 	})
 }
 
-// When more than 8 and more than a fifth of the held leases are unchanged at the
-// second look, the longest of their terms passes before the third, and only leases that
-// have not changed by then are freed.
+// If more than 8 and more than a fifth of the held leases are due and unchanged at the
+// second scan, the longest of their lengths passes before the third scan, and only leases
+// that have not changed by then are freed.
 func TestReapBrake(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -193,7 +195,7 @@ func TestReapBrake(t *testing.T) {
 					fixture.Hold(t, s, c.due+n, time.Now(), 10*time.Hour)
 				}
 				fixture.Wait(9*time.Minute + 15*time.Second)
-				fixture.Hold(t, s, 299, time.Now(), 10*time.Second) // due from the second look on
+				fixture.Hold(t, s, 299, time.Now(), 10*time.Second) // due from the second scan on
 				fixture.Wait(45 * time.Second)
 				if r, _ := reap(t, t.Context(), s); r.Braked || len(r.Due) != c.due || len(r.Freed) != 0 {
 					t.Errorf("the first look: %+v", r)
@@ -232,8 +234,8 @@ func TestReapBrake(t *testing.T) {
 	}
 }
 
-// Reapers at the same time, and holders that take node IDs meanwhile: each lease
-// is freed once, by one of them, and nobody's new lease.
+// If reapers run at the same time, and holders take node IDs meanwhile, each due lease is
+// freed once, by one of the reapers, and no new lease is freed.
 func TestReapTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		seeded(t, s, 40, 0, numbers(40)...)
@@ -247,7 +249,7 @@ func TestReapTogether(t *testing.T) {
 		var mu sync.Mutex
 		var freed []int
 		taken := through{Store: s, before: func(w protocol.Write) error {
-			if r, ok := w.(protocol.Reap); ok && r.NodeID == 5 { // taken after the last look
+			if r, ok := w.(protocol.Reap); ok && r.NodeID == 5 { // taken after the last scan
 				mu.Lock()
 				defer mu.Unlock()
 				if l, err := s.Get(t.Context(), "orders", 5); err == nil && l.Version == 1 {
@@ -256,7 +258,7 @@ func TestReapTogether(t *testing.T) {
 			}
 			return nil
 		}}
-		for range 2 { // looks
+		for range 2 { // scans
 			fixture.Together(4, func(int) {
 				r, err := leasepool.Open(taken, "orders").Reap(t.Context())
 				if err != nil {

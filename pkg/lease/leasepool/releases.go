@@ -22,12 +22,13 @@ const (
 	// mostReleases bounds the separate counts: holders write their releases
 	// themselves, and reports must not grow with that text.
 	mostReleases = 32
-	// longestRelease fits a version between two releases, with a margin.
+	// longestRelease is long enough for the version of a commit between two releases.
 	longestRelease = 64
 )
 
-// CountReleases counts the holders of each reported release, oldest first, with those
-// that report none at the beginning. Beyond 32 different releases the newest are left out.
+// CountReleases counts the holders of each reported release, oldest release first. Holders
+// that report none come before all others. Beyond 32 different releases, the newest are
+// left out.
 func CountReleases(holders []string) []Release {
 	count := map[string]int{}
 	for _, release := range holders {

@@ -11,7 +11,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// Releases are sorted by their numbers, as semantic versioning does.
+// Releases are sorted by their numbers, as in semantic versioning.
 func TestCountReleasesOldestFirst(t *testing.T) {
 	want := []string{"", "(devel)", "1.0.0", "v1", "v1.2.x", "v0.0.0-20260101000000-0123456789ab", "v0.9.0", "v1.9.0-rc.1", "v1.9.0", "v1.10.0-alpha", "v1.10.0", "v2.0.0+meta"}
 	var got []string
@@ -23,7 +23,7 @@ func TestCountReleasesOldestFirst(t *testing.T) {
 	}
 }
 
-// Holders write their releases themselves: the counts stay small.
+// The counts stay small, whatever releases holders report.
 func TestCountReleasesIsBounded(t *testing.T) {
 	var holders []string
 	for i := range 1000 {
@@ -35,7 +35,7 @@ func TestCountReleasesIsBounded(t *testing.T) {
 	}
 }
 
-// Stats know which releases of the agent are alive, oldest first, and not those that were.
+// Stats lists the releases of live agents, oldest first, and no earlier ones.
 func TestStatsCountReleases(t *testing.T) {
 	s := leasetest.NewMemory("orders", 8)
 	start := func(release string) *lease.Agent {

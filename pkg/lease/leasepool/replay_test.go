@@ -32,8 +32,8 @@ func (s *recorder) WritePool(ctx context.Context, w protocol.PoolWrite) (protoco
 	return s.Store.WritePool(ctx, w)
 }
 
-// Every request of a resize that arrives again after later resizes, to the same size
-// as before them, changes nothing.
+// If a request of a resize arrives again after later resizes, it changes nothing, even if
+// the pool has the same size again as when it was sent.
 func TestReplayedResizeChangesNothing(t *testing.T) {
 	s := leasetest.NewMemory("orders", 8)
 	rec := &recorder{Store: s}
@@ -63,7 +63,8 @@ func TestReplayedResizeChangesNothing(t *testing.T) {
 	}
 }
 
-// A group that an agent opens while a resize is under way is no other resize.
+// If an agent opens a group while a resize is in progress, the resize does not mistake
+// that for another resize.
 func TestResizeBesideAnOpenedGroup(t *testing.T) {
 	s := leasetest.NewMemory("orders", 3000)
 	racing := &poolWrites{Store: s, before: func(protocol.PoolWrite) bool {

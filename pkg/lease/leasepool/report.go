@@ -9,14 +9,14 @@ import (
 // Changes reports the results of a seed, a resize or a raise.
 type Changes struct {
 	Pool protocol.PoolItem `json:"pool"`
-	// Seeded node IDs were created by this run. Those of a request whose answer was
-	// lost are not counted.
+	// Seeded is how many node IDs this run created. A node ID is not counted if the
+	// answer to the request that created it was lost.
 	Seeded   int `json:"seeded"`
-	Retired  int `json:"retired"`  // retired
-	Restored int `json:"restored"` // brought back into use
+	Retired  int `json:"retired"`  // node IDs that this run retired
+	Restored int `json:"restored"` // retired node IDs that this run brought back into use
 	Raised   int `json:"raised"`
 	Marked   int `json:"marked,omitempty"` // marked with a new width
-	// Finishing node IDs are retired and still held.
+	// Finishing is how many node IDs are retired and still held.
 	Finishing int     `json:"finishing"`
 	Corrupt   Corrupt `json:"corrupt,omitempty"`
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Resize changes the number of node IDs of the pool. Growing creates the missing
-// ones before the pool's item has the new size, and then brings retired ones back
-// into use. Shrinking retires the highest, after the item has the new size; their holders
-// may finish (Changes.Finishing), and nothing is ever deleted. A size that the
-// pool's layout cannot hold is refused. ExcludeBelow and Narrow must be those of the
-// pool, which never change; without a Floor, Expect or Layout those of the pool stay.
+// Resize changes the number of node IDs of the pool. Growing creates the missing node IDs
+// before the pool's item has the new size, and brings retired node IDs back into use
+// afterwards. Shrinking retires the highest node IDs after the item has the new size;
+// their holders may finish (Changes.Finishing), and nothing is ever deleted. A size that
+// the pool's layout cannot hold is refused. ExcludeBelow and Narrow must be those of the
+// pool, which never change; if s has no Floor, Expect or Layout, the pool keeps its own.
 func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if s, err = s.check(p.Name); err != nil {
 		return c, err
@@ -56,8 +56,8 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := p.setSize(ctx, &c, s.Size, from); err != nil {
 		return c, err
 	}
-	// Another process may resize at the same time, to another size. The last one makes
-	// the node IDs match the pool's item.
+	// Another process may resize to another size at the same time. The process that ends
+	// last makes the node IDs match the pool's item.
 	for {
 		if c.Pool, err = p.item(ctx); err != nil {
 			return c, err

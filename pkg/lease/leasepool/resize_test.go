@@ -92,13 +92,13 @@ func TestResizeRefuses(t *testing.T) {
 	inUse(t, p, 5)
 }
 
-// Wherever a resize is cut off, no agent is led to a node ID that is not there,
-// and the next run ends it.
+// Wherever a resize is cut off, no agent tries a node ID that does not exist, and the
+// next run finishes the resize.
 func TestResizeResumes(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		from, to int
-		size     int // of the pool when cut off
+		size     int // the pool's size when the resize was cut off
 		cut      func(*testing.T, *leasetest.Memory) (*leasepool.Pool, leasepool.Spec, func(leasepool.Spec) error)
 	}{
 		{name: "growing", from: 300, to: 600, size: 300, cut: cutResize[protocol.Seed]},
@@ -129,8 +129,9 @@ func cutResize[W protocol.Write](t *testing.T, s *leasetest.Memory) (*leasepool.
 	}
 }
 
-// Resizes at the same time, to the same size or to others, leave the node IDs as in the
-// pool's item, and the ones that did not get their size report it.
+// After several resizes at the same time, to the same size or to different sizes, the
+// node IDs match the pool's item, and each resize that did not get its size returns an
+// error.
 func TestResizeTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := seeded(t, s, 30, 0)
@@ -156,8 +157,9 @@ func TestResizeTogether(t *testing.T) {
 	})
 }
 
-// Someone grows the pool while a shrink is retiring: the shrink, which comes
-// last, does not leave retired numbers in a pool that is large.
+// Someone grows the pool while another resize shrinks it and retires node IDs. The
+// shrinking resize, which ends last, leaves no retired node IDs in the pool, which is
+// large again.
 func TestResizeOvertaken(t *testing.T) {
 	s := leasetest.NewMemory("orders", 100)
 	var once atomic.Bool
@@ -175,7 +177,7 @@ func TestResizeOvertaken(t *testing.T) {
 	inUse(t, p, 200)
 }
 
-// Numbers that a resize left behind, when it was cut off, lie behind a gap.
+// Node IDs that a resize left when it was cut off may be above a gap.
 func TestResizeBehindGap(t *testing.T) {
 	s := leasetest.NewMemory("orders", 600)
 	fixture.Hold(t, s, 590, time.Now(), time.Hour)
@@ -187,12 +189,13 @@ func TestResizeBehindGap(t *testing.T) {
 	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 20}); err != nil || c.Retired != 581 || c.Finishing != 1 {
 		t.Errorf("shrinking: %+v, %v", c, err)
 	}
-	// Growing reads some node IDs twice, and counts holders that finish once.
+	// Growing reads some node IDs twice, but counts each finishing holder once.
 	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 300}); err != nil || c.Restored != 280 || c.Finishing != 1 {
 		t.Errorf("growing: %+v, %v", c, err)
 	}
 	to := time.Now().Add(time.Minute)
-	// The one that is held is reserved for longer. It stays so, and loses its holder.
+	// The node ID that is held is reserved for longer. It stays reserved, and loses its
+	// holder.
 	if c, err := p.Raise(t.Context(), to); err != nil || c.Raised != 601 {
 		t.Errorf("raise: %+v, %v", c, err)
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Seed creates the pool and its node IDs if they do not exist. The pool's own item
-// comes last: while it is missing, agents get ErrPoolNotSeeded, and any of them may
-// seed too, all at once. Seed does not change a pool of another size and returns an
-// error: see [Pool.Resize]. In an existing pool it opens the groups for Spec.Expect,
-// if that is more than before.
+// Seed creates the pool and its node IDs if they do not exist. It creates the pool's own
+// item last: while that item is missing, agents get ErrPoolNotSeeded, and all of them may
+// seed at once. If the pool has another size, Seed returns an error and leaves it alone;
+// see [Pool.Resize]. In an existing pool, Seed opens the groups for Spec.Expect, if that
+// is more than before.
 func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if s, err = s.check(p.Name); err != nil {
 		return c, err
@@ -59,13 +59,13 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	// Another seed may have been first, with another floor, without a layout, or for
 	// fewer holders.
 	err = errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout), p.makeRoom(ctx, &c, s.Expect))
-	if err == nil && res.Applied { // of those that seed at once, one writes the cards
+	if err == nil && res.Applied { // of several concurrent seeds, only one writes the cards
 		p.tryPublish(ctx, c.Pool)
 	}
 	return c, err
 }
 
-// create creates the missing node IDs of a larger pool before they are searched.
+// create creates the missing node IDs of a larger pool before agents search them.
 func (p *Pool) create(ctx context.Context, c *Changes, size int, floor time.Time) error {
 	item := c.Pool
 	item.Size = size
@@ -74,9 +74,9 @@ func (p *Pool) create(ctx context.Context, c *Changes, size int, floor time.Time
 	})
 }
 
-// settle brings the node IDs of some groups in line with the pool's size: below it they
-// exist and are in use, above it those that exist are retired. It marks its changes
-// with the revision of the pool with which it has read the size.
+// settle brings the node IDs of the first groups in line with the pool's size: afterwards,
+// all node IDs below the size exist and are in use, and the existing ones above it are
+// retired. Its changes bear the revision of the pool's item from which it read the size.
 func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Time) error {
 	item := c.Pool
 	return p.sweep(ctx, groups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
@@ -101,16 +101,16 @@ func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Ti
 	})
 }
 
-// seedGroup creates the missing node IDs of one group. A node ID of a wider width cannot
-// be used before that width begins, and none begins before the pool's floor.
+// seedGroup creates the missing node IDs of one group. A node ID that needs a wider width
+// cannot be used before that width begins, and no node ID before the pool's floor.
 func (s *sweep) seedGroup(ctx context.Context, c *Changes, item protocol.PoolItem, n int, g protocol.Group, floor time.Time) error {
 	low, high := max(n*protocol.GroupSize, item.ExcludeBelow), min((n+1)*protocol.GroupSize, item.Limit())
 	return s.seed(ctx, c, low, high, g, func(node int) protocol.Write { return item.SeedOf(node, floor) })
 }
 
 // seed creates the node IDs from low to high-1 that are missing in g, their group,
-// in random order. After a refusal, which means that another process seeds too, it
-// reads the group again instead of paying for writes that the other has done: so a
+// in random order. A refusal means that another process seeds too. Then seed reads the
+// group again instead of paying for writes that the other process has done, so that a
 // fleet shares the work.
 func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g protocol.Group, w func(node int) protocol.Write) (err error) {
 	there := map[int]bool{}

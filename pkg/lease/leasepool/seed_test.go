@@ -42,7 +42,7 @@ func TestSeed(t *testing.T) {
 			}
 		}
 
-		// Again, with another floor: nothing is touched.
+		// A second seed with another floor changes no node ID.
 		last = 0
 		c, err = p.Seed(t.Context(), leasepool.Spec{Size: 300, ExcludeBelow: 2, Floor: floor.Add(time.Hour)})
 		if err != nil || c.Seeded != 0 || (c.Corrupt[17] != "") != (corrupt != nil) {
@@ -65,7 +65,7 @@ func TestSeedRefuses(t *testing.T) {
 		says []string
 	}{
 		{"", leasepool.Spec{Size: 1}, []string{"pool name"}},
-		{"a b", leasepool.Spec{}, []string{`"a b"`, "size 0", "65536"}}, // all at once
+		{"a b", leasepool.Spec{}, []string{`"a b"`, "size 0", "65536"}}, // all problems at once
 		{"p", leasepool.Spec{Size: 65537}, []string{"65537"}},
 		{"p", leasepool.Spec{Size: 4, ExcludeBelow: 4}, []string{"4 reserved", "0 to 3"}},
 		{"p", leasepool.Spec{Size: 4, ExcludeBelow: -1}, []string{"-1 reserved"}},
@@ -81,7 +81,7 @@ func TestSeedRefuses(t *testing.T) {
 	}
 }
 
-// A floor that has passed protects nothing: now is taken.
+// A floor that has passed would protect nothing, so the current time replaces it.
 func TestSeedEarlyFloor(t *testing.T) {
 	s, before := leasetest.NewMemory("", 0), time.Now().Truncate(time.Millisecond)
 	p := leasepool.Open(s, "orders")
@@ -93,8 +93,8 @@ func TestSeedEarlyFloor(t *testing.T) {
 	}
 }
 
-// A seed that is cut off says how far it came; until all node IDs are there no
-// agent takes the pool for complete; and the next run goes on.
+// A seed that is cut off reports how far it came. Until all node IDs exist, no agent can
+// use the pool. The next run continues the seed.
 func TestSeedResumes(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		ctx, cut := stopAfter[protocol.Seed](t, s, 100)
@@ -117,8 +117,8 @@ func TestSeedResumes(t *testing.T) {
 	})
 }
 
-// Many seed at once: each node ID once, and they share the work instead of each
-// paying for all.
+// If many processes seed at once, each node ID is seeded once, and the processes share the
+// work instead of each paying for all of it.
 func TestSeedTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		const seeders, size = 20, 300
@@ -134,8 +134,8 @@ func TestSeedTogether(t *testing.T) {
 		if seeded.Load() != size {
 			t.Errorf("%d node IDs seeded, want %d", seeded.Load(), size)
 		}
-		// One for all would cost 300 writes, each for themselves 6,000, all in the
-		// same order about 1,300.
+		// A single seeder would need 300 writes. Seeders that do not share would need
+		// 6,000, and seeders that all use the same order about 1,300.
 		if most := int64(3 * size); writes.Load() > most {
 			t.Errorf("%d writes, want at most %d", writes.Load(), most)
 		}
@@ -143,7 +143,7 @@ func TestSeedTogether(t *testing.T) {
 	})
 }
 
-// A late seed of a slow process never makes an item afresh.
+// A late seed by a slow process never replaces an item.
 func TestSeedKeepsHolder(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		seeded(t, s, 4, 0)
@@ -175,7 +175,7 @@ func TestSeedAnswerLost(t *testing.T) {
 	}
 }
 
-// Someone seeds the same pool with another size, and is faster.
+// If someone else seeds the same pool faster, with another size, the slower seed fails.
 func TestSeedOvertaken(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	var once atomic.Bool

@@ -23,7 +23,8 @@ type Stats struct {
 	Utilization float64           `json:"utilization"`         // percent of Capacity held; 100 if there is none
 	// Outage is the effect that an outage of DynamoDB would have on the holders now.
 	Outage Outage `json:"outage"`
-	// Stuck node IDs are reserved or held for hours beyond their lease's length.
+	// Stuck is how many node IDs are reserved or held for hours beyond their lease's
+	// length.
 	Stuck int `json:"stuck,omitempty"`
 	// Braked reports that the reaper frees no leases, because implausibly many were
 	// due at once.

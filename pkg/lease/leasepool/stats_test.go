@@ -61,7 +61,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-// A pool without a usable node ID is full, so that its alarm goes off.
+// A pool without a usable node ID counts as full, so that its alarm goes off.
 func TestStatsWithoutCapacity(t *testing.T) {
 	s := leasetest.NewMemory("orders", 1)
 	if _, err := s.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders"}, Retired: true}); err != nil {
@@ -73,7 +73,7 @@ func TestStatsWithoutCapacity(t *testing.T) {
 	}
 }
 
-// All retired node IDs are counted, also those of groups in which nothing is leased.
+// All retired node IDs are counted, including those in groups with no leases.
 func TestStatsRetired(t *testing.T) {
 	for _, sizes := range [][2]int{{1024, 12}, {1024, 300}, {2048, 512}, {512, 1024}} {
 		s := leasetest.NewMemory("orders", sizes[0])
@@ -88,8 +88,8 @@ func TestStatsRetired(t *testing.T) {
 	}
 }
 
-// A lease that has grown reserves for hours, and so does one that is short again: neither
-// is stuck.
+// A lease that has grown has hours reserved, and so does a lease that is short again
+// after it had grown. Neither is stuck.
 func TestGrownLeasesAreNotStuck(t *testing.T) {
 	s := leasetest.NewMemory("orders", 10)
 	fixture.Hold(t, s, 3, time.Now().Add(4*time.Hour), 15*time.Second)
@@ -98,9 +98,10 @@ func TestGrownLeasesAreNotStuck(t *testing.T) {
 	}
 }
 
-// With a MaxReserve of more than the default a holder reserves half a day ahead: that is
-// no fault of its clock, neither while it lives nor while its node ID rests after it. A
-// clock that is hours ahead is one, as is a rest longer than half of a life.
+// With a MaxReserve above the default, a holder reserves half a day ahead. That does not
+// make its node ID stuck, neither while the holder lives nor while the node ID rests
+// afterwards. A node ID is stuck if its holder's clock is hours ahead, or if it rests for
+// longer than half of its holder's life.
 func TestLongReservesAreNotStuck(t *testing.T) {
 	now := time.Now()
 	session := func(age time.Duration) string {
@@ -117,7 +118,7 @@ func TestLongReservesAreNotStuck(t *testing.T) {
 		age      time.Duration
 		freed    bool
 		stuck    int
-		stranger bool // the session is no UUIDv7
+		stranger bool // the session is not a UUIDv7
 	}{
 		"held":                               {reserve: 12 * time.Hour, age: 24 * time.Hour},
 		"held by a clock that is ahead":      {ahead: 6 * time.Hour, reserve: 12 * time.Hour, age: 24 * time.Hour, stuck: 1},
@@ -154,7 +155,8 @@ func TestLongReservesAreNotStuck(t *testing.T) {
 	}
 }
 
-// The milliseconds that an expired lease still reserves rest: it is not a lease that nobody cleared away.
+// While an expired lease still has milliseconds reserved, its node ID counts as cooling,
+// not as expired.
 func TestGrownLeasesThatExpired(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	p := seeded(t, s, 10, 0, 3)
@@ -172,8 +174,8 @@ func TestGrownLeasesThatExpired(t *testing.T) {
 	}
 }
 
-// A count is stored beside the pool's item, counts for twice the time since the one before,
-// and replaces no other one.
+// A measurement is stored in the pool's item, is valid for twice the time since the
+// previous one, and does not replace a measurement that was stored meanwhile.
 func TestMeasure(t *testing.T) {
 	s := leasetest.NewMemory("orders", 10)
 	p := leasepool.Open(s, "orders")
@@ -188,7 +190,7 @@ func TestMeasure(t *testing.T) {
 		if err := p.Measure(t.Context(), got, now.Add(c.at)); err != nil {
 			t.Fatal(err)
 		}
-		old.Held = 99 // of someone who began earlier
+		old.Held = 99 // a measurement by someone who began earlier
 		if err := p.Measure(t.Context(), old, now.Add(c.at)); err != nil {
 			t.Fatal(err)
 		}
@@ -199,8 +201,9 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// With a schedule of a quarter of an hour, holders count in turn until the second run of
-// the function, and no longer: a measurement counts for twice the schedule.
+// If the function runs every quarter of an hour, holders count in turn until its second
+// run, and no longer: from then on, a measurement is valid for twice the time between
+// runs.
 func TestMeasureAfterAHolder(t *testing.T) {
 	s := leasetest.NewMemory("orders", 10)
 	p := leasepool.Open(s, "orders")
@@ -244,8 +247,8 @@ func TestStatsStuckAndBraked(t *testing.T) {
 	}
 }
 
-// Node IDs that are not between the excluded ones and the size are out of use, also where
-// a resize has not come to it yet.
+// Node IDs below ExcludeBelow or above the size count as retired, even if a resize has not
+// reached them yet.
 func TestStatsOutside(t *testing.T) {
 	s := leasetest.NewMemory("orders", 10)
 	if _, err := s.WritePool(t.Context(), protocol.ResizePool{Pool: "orders", Revision: 1, To: 6}); err != nil {

@@ -20,7 +20,7 @@ type sweep struct {
 	*Pool
 	pace pace
 
-	mu      sync.Mutex // for later steps, and for the caller's report
+	mu      sync.Mutex // for the fields below, and for the caller's report
 	corrupt *Corrupt
 	groups  int  // the known number of groups
 	beyond  bool // there may be node IDs after the last group
@@ -31,16 +31,17 @@ type sweep struct {
 // visit does the work of a sweep on the node IDs of one group.
 type visit func(ctx context.Context, s *sweep, n int, g protocol.Group) error
 
-// sweep calls fn for each group, until the first error. It continues after the last
-// group while there are node IDs: a pool that was made smaller has retired ones
-// above it.
+// sweep calls fn for each group, until the first error. It continues after the last group
+// while it finds node IDs, because a pool that was made smaller has retired node IDs
+// there.
 func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: groups, beyond: true}
 	return s.run(ctx, p.group, fn)
 }
 
-// sweepOpen is a sweep over the groups that leases can be in, and no others. Its writes
-// are conditioned on the versions read, so answers may be a second old, at half the price.
+// sweepOpen is a sweep over only those groups that leases can be in. It uses reads that
+// cost half as much and may be a second old, since writes are conditional on what was
+// read.
 func (p *Pool) sweepOpen(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: openGroups(item)}
 	return s.run(ctx, p.Glance, fn)

@@ -17,7 +17,7 @@ import (
 // writes the pool's hint cards that are behind.
 func (p *Pool) Tend(ctx context.Context) (Changes, error) {
 	c, err := p.tend(ctx)
-	if c.Pool.Size == 0 || errors.Is(err, protocol.ErrClockSkew) { // not read, or no time for a verdict
+	if c.Pool.Size == 0 || errors.Is(err, protocol.ErrClockSkew) { // no item was read, or the time of a verdict would be wrong
 		return c, err
 	}
 	err = errors.Join(err, p.vouch(ctx, &c))
@@ -25,13 +25,14 @@ func (p *Pool) Tend(ctx context.Context) (Changes, error) {
 	return c, err
 }
 
-// vouchAge is the age from which a verdict is renewed: early enough to tolerate some
-// failed runs.
+// vouchAge is the age from which a verdict is renewed. It leaves time for some failed runs
+// before the verdict no longer counts.
 const vouchAge = protocol.VerdictAge / 3
 
-// vouch checks whether the table can keep leases, and stores the verdict if it is
-// new. One writer is enough: starts that find no verdict check the table themselves
-// and do not write the item, to which a whole herd would otherwise write at once.
+// vouch checks whether the table can keep leases, and stores the verdict if the stored one
+// is different or old. One writer is enough: starts that find no verdict check the table
+// themselves and do not write the item, to which a whole herd would otherwise write at
+// once.
 func (p *Pool) vouch(ctx context.Context, c *Changes) error {
 	judge, ok := p.table().(protocol.Judge)
 	if !ok {
@@ -45,7 +46,7 @@ func (p *Pool) vouch(ctx context.Context, c *Changes) error {
 		return err
 	}
 	v.By = "tend"
-	// Any other change is stored at once, above all that the table is unsafe.
+	// A verdict that differs is stored at once, above all that the table is unsafe.
 	if old := c.Pool.Verdict; old != nil {
 		age := v.At.Sub(old.At)
 		if old.Safe == v.Safe && old.Region == v.Region && old.Table == v.Table && age >= 0 && age < vouchAge {
@@ -81,7 +82,8 @@ func (p *Pool) tend(ctx context.Context) (Changes, error) {
 			}
 		}
 		if 4*held >= 3*usable && usable > 0 {
-			// Conditioned on the groups that were seen: a faster agent may have done it.
+			// The write is conditional on the number of open groups, since an agent may
+			// have opened groups meanwhile.
 			if c.Pool, err = p.change(ctx, protocol.OpenGroups{Pool: p.Name, From: item.OpenGroups, To: protocol.OpenNext(item)}); err != nil {
 				return c, err
 			}

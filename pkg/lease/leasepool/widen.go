@@ -15,12 +15,12 @@ const widenSlack = 3 * time.Second
 
 // Widen makes the node IDs of a narrow pool as wide as its open groups need, while the
 // fleet keeps making IDs, and then seeds the node IDs that now fit. It costs one
-// write for each existing and each new node ID. The new width begins 20 seconds later
-// or more: when everything reserved by then has passed.
+// write for each existing and each new node ID. The new width begins at least 20 seconds
+// later, when all milliseconds that are reserved by then have passed.
 //
-// Any number of processes may call it at once. The next run continues an unfinished
-// one, which blocks no one meanwhile. A corrupt item stops it, since its holder could
-// not learn of the width. Widen does not change a pool that is not narrow.
+// Any number of processes may call Widen at once. A run that does not finish blocks no
+// one, and the next run continues it. A corrupt item stops Widen, since the item's holder
+// could not learn of the new width. Widen does not change a pool that is not narrow.
 func (p *Pool) Widen(ctx context.Context) (Changes, error) {
 	c, err := p.widen(ctx, true)
 	if err == nil {
@@ -30,11 +30,11 @@ func (p *Pool) Widen(ctx context.Context) (Changes, error) {
 }
 
 // WidenUnlessOpen is Widen for a herd: a caller that finds an open try leaves the work
-// to the one that began it.
+// to the caller that began it.
 func (p *Pool) WidenUnlessOpen(ctx context.Context) (Changes, error) { return p.widen(ctx, false) }
 
-// widen runs the steps of [protocol.Widener]. A try is always finished on the item
-// in which it was seen open, never on one that was read before.
+// widen runs the steps of [protocol.Widener]. A try is always finished with the item in
+// which it was seen open, never with an item that was read earlier.
 func (p *Pool) widen(ctx context.Context, join bool) (c Changes, err error) {
 	if c.Pool, err = p.itemInTime(ctx); err != nil {
 		return c, err
@@ -64,8 +64,8 @@ func (p *Pool) widen(ctx context.Context, join bool) (c Changes, err error) {
 	return c, p.grow(ctx, &c, c.Pool.Size)
 }
 
-// beginWiden opens a try, or finds that someone else has. c.Pool is the item that
-// the answer shows, in either case: an earlier one may lack node IDs.
+// beginWiden opens a try, or finds that someone else has. In either case c.Pool becomes
+// the item in the answer, since an item that was read earlier may lack node IDs.
 func (p *Pool) beginWiden(ctx context.Context, c *Changes, slack time.Duration) (mine bool, err error) {
 	now := time.Now()
 	var leases []protocol.Lease
@@ -88,8 +88,8 @@ func (p *Pool) beginWiden(ctx context.Context, c *Changes, slack time.Duration) 
 	return begin.Opened(c.Pool), nil
 }
 
-// corrupt returns the error of a widening that cannot continue: the holder of a
-// corrupt item could not learn of it, and its reservation is unknown.
+// corrupt returns the error of a widening that cannot continue: the holder of a corrupt
+// item could not learn of the widening, and the holder's reservation is unknown.
 func (p *Pool) corrupt(c *Changes) error {
 	return fmt.Errorf("lease: pool %q cannot change its width while items are corrupt (%v): repair them, or use another pool", p.Name, c.Corrupt)
 }
@@ -143,7 +143,7 @@ func (s *sweep) mark(ctx context.Context, c *Changes, w *protocol.Widener, node 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.corrupt.note(err) {
-		return nil // it stays unmarked, so nothing is committed
+		return nil // the node ID stays unmarked, so nothing is committed
 	}
 	if err != nil {
 		return err
@@ -157,9 +157,10 @@ func (s *sweep) mark(ctx context.Context, c *Changes, w *protocol.Widener, node 
 	return nil
 }
 
-// grow adds the node IDs of a size to a narrow pool, as far as its width has room for
-// them, and seeds the missing ones. Only a commit makes more room, and a claimant of
-// such a node ID must know the new width and stamps nothing before it.
+// grow adds the node IDs up to the given size to a narrow pool, as far as its width has
+// room for them, and seeds the missing ones. Only a commit makes more room. A claimant of
+// a node ID that was added then must know the new width, and stamps nothing before that
+// begins.
 func (p *Pool) grow(ctx context.Context, c *Changes, size int) error {
 	if !c.Pool.Narrow() {
 		return nil

@@ -13,7 +13,7 @@ import (
 // poolWrites is a store that calls a function before the first write of a kind.
 type poolWrites struct {
 	protocol.Store
-	before func(w protocol.PoolWrite) bool // true: not again
+	before func(w protocol.PoolWrite) bool // returns true if it should not be called again
 	done   bool
 }
 
@@ -27,10 +27,9 @@ func (s *poolWrites) WritePool(ctx context.Context, w protocol.PoolWrite) (proto
 
 func isBegin(w protocol.PoolWrite) bool { _, ok := w.(protocol.BeginWiden); return ok }
 
-// A resize adds node IDs while BeginWiden is under way: every node ID of the pool has
-// the mark when the new width is committed, also those that the widener had not seen.
-// In the second case someone else opens a try in the meantime, which the widener
-// joins.
+// A resize adds node IDs while a widener begins a try. When the new width is committed,
+// every node ID of the pool has the mark, including those that the widener had not seen.
+// In the second case, someone else opens a try in the meantime, which the widener joins.
 func TestWidenBesideAResize(t *testing.T) {
 	for name, other := range map[string]bool{"its own try": false, "another widener's try": true} {
 		t.Run(name, func(t *testing.T) {

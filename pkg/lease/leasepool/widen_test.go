@@ -17,9 +17,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Pools whose node IDs become wider while they are in use.
+// The following tests are for pools whose node IDs become wider while they are in use.
 
-// narrow is a narrow pool of a size, of which so many groups are open.
+// narrow seeds a narrow pool of the given size, of which so many groups are open.
 func narrow(t *testing.T, s protocol.Store, size, open int) *leasepool.Pool {
 	t.Helper()
 	p := leasepool.Open(s, "orders")
@@ -34,8 +34,8 @@ func narrow(t *testing.T, s protocol.Store, size, open int) *leasepool.Pool {
 	return p
 }
 
-// widened checks that the pool has these widths, and that every node ID it can hold
-// is there, marked, and nobody's before its width begins.
+// widened checks that the pool has had these widths, and that every node ID that fits
+// exists, is marked, and cannot be stamped before its width begins.
 func widened(t *testing.T, s protocol.Store, widths ...int) protocol.PoolItem {
 	t.Helper()
 	item, err := s.PoolItem(t.Context(), "orders")
@@ -85,10 +85,11 @@ func TestWiden(t *testing.T) {
 	})
 }
 
-// A node ID whose seed is late is made by its mark, and the seed comes too late.
+// If a node ID's seed is late, the mark creates the node ID, and the late seed changes
+// nothing.
 func TestWidenMakesWhatIsMissing(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
-	for n := range 512 { // someone seeds, and has not come to number 77
+	for n := range 512 { // someone seeds, and has not reached node ID 77
 		if n != 77 {
 			if _, err := s.Write(t.Context(), protocol.Seed{Key: protocol.Key{Pool: "orders", NodeID: n}, Floor: time.Now()}); err != nil {
 				t.Fatal(err)
@@ -108,8 +109,9 @@ func TestWidenMakesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// The next widening comes before the numbers of the last one are seeded, and before
-// its width has begun: the marks that make them leave them to nobody until then.
+// The next widening comes before the node IDs of the last one are seeded, and before its
+// width has begun. The marks that create these node IDs let nobody stamp them before
+// then.
 func TestWidenTwiceInARow(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	narrow(t, s, 2048, 2)
@@ -157,7 +159,7 @@ func TestWidenResumes(t *testing.T) {
 	}
 }
 
-// Many widen at once: there is one new width.
+// If many processes widen at once, there is one new width.
 func TestWidenTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		narrow(t, s, 600, 2)
@@ -170,9 +172,9 @@ func TestWidenTogether(t *testing.T) {
 	})
 }
 
-// A reservation far ahead puts the new width off: it begins behind it. That is
-// found when the node IDs are looked at, or, where a holder reserves it later, when
-// they are marked: then another try begins.
+// A reservation far ahead delays the new width, which begins after it. The widener finds
+// the reservation when it reads the node IDs. If a holder reserves later, the widener
+// finds that when it marks the node IDs, and begins another try.
 func TestWidenBehindWhatIsReserved(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	narrow(t, s, 512, 2)
@@ -198,7 +200,8 @@ func TestWidenBehindWhatIsReserved(t *testing.T) {
 	}
 }
 
-// A corrupt item's holder could not be told: the width stays, and nobody is capped.
+// A corrupt item's holder could not learn of a new width, so the width stays, and no
+// reservations are capped.
 func TestWidenStopsAtWhatIsCorrupt(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
 		if corrupt == nil {
@@ -215,8 +218,8 @@ func TestWidenStopsAtWhatIsCorrupt(t *testing.T) {
 	})
 }
 
-// No node ID is added while a try is open, nor one that needs the new width
-// before it is committed.
+// No node ID is added while a try is open, and no node ID that needs the new width before
+// the width is committed.
 func TestGrowthWaitsForTheWidth(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	p := narrow(t, s, 300, 1)
@@ -248,11 +251,11 @@ func TestGrowthWaitsForTheWidth(t *testing.T) {
 	}
 }
 
-// fleet is agents that make IDs all the time, a few every 100 ms.
+// fleet is a group of agents that make IDs all the time, a few every 100 ms.
 type fleet struct {
 	t    *testing.T
 	mu   sync.Mutex
-	made map[snowflake.ID]int // by which node ID
+	made map[snowflake.ID]int // the node ID that made each ID
 	stop chan struct{}
 	once sync.Once
 	wg   sync.WaitGroup
@@ -286,7 +289,7 @@ func (f *fleet) join(cfg lease.Config) {
 		defer func() { _ = a.Close() }()
 		last := snowflake.ID(0)
 		for {
-			for range 70 { // more than one burst value has numbers for
+			for range 70 { // more IDs than one value of the burst bits has
 				before := time.Now()
 				id, err := g.Next()
 				if took := time.Since(before); err != nil || id <= last || took > time.Millisecond {
@@ -310,7 +313,7 @@ func (f *fleet) join(cfg lease.Config) {
 	})
 }
 
-// end stops the fleet, and takes every ID apart with the pool's history.
+// end stops the fleet, and decodes every ID with the pool's history.
 func (f *fleet) end(s protocol.Store) protocol.PoolItem {
 	f.halt()
 	item, err := s.PoolItem(context.Background(), "orders")
@@ -333,15 +336,15 @@ func (f *fleet) end(s protocol.Store) protocol.PoolItem {
 	return item
 }
 
-// A fleet that grows from one group to five: its node IDs become wider, by the
-// agents alone, while all of them make IDs.
+// A fleet grows from one group to five. The agents alone make the node IDs wider, while
+// all of them make IDs.
 func TestFleetWidens(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
 		narrow(t, s, 65536, 1)
 		f := newFleet(t)
 		for range 5 {
-			for range 6 { // and many that only hold a node ID
+			for range 6 { // these make IDs; the 194 others only hold a node ID
 				f.join(fixture.Config(s))
 			}
 			for range 194 {
@@ -355,8 +358,8 @@ func TestFleetWidens(t *testing.T) {
 	})
 }
 
-// An agent that is cut off through the change makes no ID of the wrong width, and
-// goes on with the new one when it is back.
+// An agent that is cut off during the change makes no ID of the wrong width, and goes on
+// with the new width when it is back.
 func TestSleeperLearnsTheWidth(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(0)
@@ -402,7 +405,7 @@ func TestSleeperLearnsTheWidth(t *testing.T) {
 			}
 		}
 		away.Store(false)
-		fixture.Wait(10 * time.Second) // two tries, each behind a hanging one and a pause
+		fixture.Wait(10 * time.Second) // long enough for two attempts, each after a hanging one and a pause
 		id, err := g.Next()
 		if err != nil || id <= before || c.Pool.Eras.Decompose(snowflake.Wide16(), id).Node != a.NodeID() {
 			t.Errorf("%d, %v", id, err)
@@ -413,8 +416,8 @@ func TestSleeperLearnsTheWidth(t *testing.T) {
 	})
 }
 
-// A widener that dies stops nobody: a holder that the open try would keep from
-// reserving what it needs makes it void, and the next widener begins again.
+// A widener that dies does not stop anyone. A holder that the open try keeps from
+// reserving what it needs voids the try, and the next widener begins again.
 func TestDeadWidenerStopsNobody(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
@@ -432,7 +435,7 @@ func TestDeadWidenerStopsNobody(t *testing.T) {
 		if err != nil || item.Widening.State != protocol.WidenVoid {
 			t.Fatalf("%+v, %v", item, err)
 		}
-		f.join(fixture.Config(s)) // also one that comes now
+		f.join(fixture.Config(s)) // an agent that starts now is not stopped either
 		if _, err := leasepool.Open(s, "orders").Widen(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -443,8 +446,9 @@ func TestDeadWidenerStopsNobody(t *testing.T) {
 	})
 }
 
-// A widener that dies while somebody waits for a node ID stops nobody either, when all
-// node IDs are reserved beyond the beginning of its width; and nobody asks all the time.
+// A widener that dies while a claimant waits for a node ID does not stop the claimant
+// either, even if all node IDs are reserved beyond the beginning of the new width. The
+// claimant does not read the pool all the time.
 func TestWaitingBesideADeadWidener(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &readPool{Network: fixture.NewNetwork(0)}
@@ -472,7 +476,7 @@ func TestWaitingBesideADeadWidener(t *testing.T) {
 	})
 }
 
-// readPool counts how often the pool is read.
+// readPool is a store that counts how often the pool's item is read.
 type readPool struct {
 	*fixture.Network
 	reads atomic.Int64
@@ -483,13 +487,13 @@ func (s *readPool) PoolItem(ctx context.Context, pool string) (protocol.PoolItem
 	return s.Network.PoolItem(ctx, pool)
 }
 
-// While a try is open, agents that know of it reserve nothing from its beginning on,
-// and their earlier requests are not lowered.
+// While a try is open, agents that know of it reserve nothing from the beginning of its
+// width on, and their earlier requests are not lowered.
 func TestOpenTryCaps(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(0)
 		narrow(t, s, 512, 1)
-		stuck := &stuckPool{Memory: s.Memory} // nobody can make the try void: the cap is all there is
+		stuck := &stuckPool{Memory: s.Memory} // nobody can void the try, so the cap stays
 		a := fixture.Start(t, fixture.Config(stuck))
 		from := time.Now().Add(25 * time.Second).Truncate(time.Millisecond)
 		if _, err := s.WritePool(t.Context(), protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10, Numbers: 512}); err != nil {

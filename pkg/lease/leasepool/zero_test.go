@@ -47,7 +47,7 @@ func TestNilAndZero(t *testing.T) {
 		})
 }
 
-// verbs are all methods of a pool that take a context.
+// verbs returns all methods of a pool that take a context.
 func verbs(p *leasepool.Pool) map[string]func(context.Context) error {
 	only := func(_ any, err error) error { return err }
 	return map[string]func(context.Context) error{

@@ -8,7 +8,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Clock is a machine's clock whose wall clock is off and can be set.
+// Clock is this machine's clock, except that its wall clock is off by a duration that Step
+// changes.
 type Clock struct {
 	lease.Clock
 	mu     sync.Mutex
@@ -20,7 +21,7 @@ func NewClock(offset time.Duration) *Clock {
 	return &Clock{Clock: snowflake.SystemClock(), offset: offset}
 }
 
-// Step sets the wall clock forward, or back.
+// Step sets the wall clock forward by a duration, or back if it is negative.
 func (c *Clock) Step(by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

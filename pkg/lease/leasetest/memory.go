@@ -39,8 +39,8 @@ func NewMemory(pool string, size int) *Memory {
 		return m
 	}
 	spec := leasepool.Spec{Size: size, Floor: time.Now()}
-	// Pool.Seed limits its rate for a table, which memory does not need: here it
-	// finds the node IDs already created.
+	// Pool.Seed limits its rate to what a table accepts. Memory needs no limit, so the
+	// node IDs are created here, and Seed finds them.
 	for n := range min(size, protocol.MaxPoolSize) {
 		w := protocol.Seed{Key: protocol.Key{Pool: pool, NodeID: n}, Floor: spec.Floor}
 		m.leases[w.Item()], _ = w.Apply(nil)
@@ -51,15 +51,15 @@ func NewMemory(pool string, size int) *Memory {
 	return m
 }
 
-// SetOutage makes every later call fail with err without doing anything, until
-// it is called with nil.
+// SetOutage makes every later call of the other methods fail with err without doing
+// anything, until SetOutage(nil).
 func (m *Memory) SetOutage(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.outage = err
 }
 
-// enter begins a call: it fails in an outage and when the caller's context has ended.
+// enter begins a call. It fails in an outage, or if the caller's context has ended.
 func (m *Memory) enter(ctx context.Context) (leave func(), err error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (m *Memory) Check(ctx context.Context) error {
 	return err
 }
 
-// Judge implements the verdicts of a store, all of which are for one Region.
+// Judge implements [protocol.Judge]. All of its verdicts name the same Region and table.
 func (m *Memory) Judge(ctx context.Context) (*protocol.Verdict, error) {
 	at := time.Now()
 	if err := m.Check(ctx); err != nil {
@@ -206,7 +206,7 @@ func (m *Memory) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrite) 
 	return applied, nil
 }
 
-// Note implements the note of those who wait for a node ID.
+// Note implements [protocol.NoteStore].
 func (m *Memory) Note(ctx context.Context, pool string) (protocol.Note, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
@@ -222,7 +222,7 @@ func (m *Memory) note(pool string) protocol.Note {
 	return n
 }
 
-// WriteNote implements the note of those who wait for a node ID.
+// WriteNote implements [protocol.NoteStore].
 func (m *Memory) WriteNote(ctx context.Context, w protocol.NoteWrite) (protocol.Note, bool, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {

@@ -16,6 +16,10 @@ type Lease = protocol.Lease
 // error ends it.
 func (p *Pool) Leases(ctx context.Context) iter.Seq2[Lease, error] {
 	return func(yield func(Lease, error) bool) {
+		if err := p.absent(); err != nil {
+			yield(Lease{}, err)
+			return
+		}
 		item, err := p.item(ctx)
 		groups := item.Groups()
 		for n := 0; err == nil && n < min(groups, maxGroups); n++ {
@@ -46,6 +50,9 @@ func (p *Pool) Leases(ctx context.Context) iter.Seq2[Lease, error] {
 // Glance reads the node IDs of group n, counted from 0, with an eventually consistent read
 // if the store has them: these cost half as much, and the result may be a second old.
 func (p *Pool) Glance(ctx context.Context, n int) (protocol.Group, error) {
+	if err := p.absent(); err != nil {
+		return protocol.Group{}, err
+	}
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
 		return protocol.EventualGroup(ctx, p.table(), p.Name, n)
 	})

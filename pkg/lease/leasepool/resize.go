@@ -15,6 +15,9 @@ import (
 // pool's layout cannot hold is refused. ExcludeBelow and Narrow must be those of the
 // pool, which never change; without a Floor, Expect or Layout those of the pool stay.
 func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
+	if err := p.absent(); err != nil {
+		return c, err
+	}
 	if s, err = s.check(p.Name); err != nil {
 		return c, err
 	}

@@ -22,6 +22,9 @@ const widenSlack = 3 * time.Second
 // one, which blocks no one meanwhile. A corrupt item stops it, since its holder could
 // not learn of the width. Widen does not change a pool that is not narrow.
 func (p *Pool) Widen(ctx context.Context) (Changes, error) {
+	if err := p.absent(); err != nil {
+		return Changes{}, err
+	}
 	c, err := p.widen(ctx, true)
 	if err == nil {
 		p.tryPublish(ctx, c.Pool)
@@ -31,7 +34,12 @@ func (p *Pool) Widen(ctx context.Context) (Changes, error) {
 
 // WidenUnlessOpen is Widen for a herd: a caller that finds an open try leaves the work
 // to the one that began it.
-func (p *Pool) WidenUnlessOpen(ctx context.Context) (Changes, error) { return p.widen(ctx, false) }
+func (p *Pool) WidenUnlessOpen(ctx context.Context) (Changes, error) {
+	if err := p.absent(); err != nil {
+		return Changes{}, err
+	}
+	return p.widen(ctx, false)
+}
 
 // widen runs the steps of [protocol.Widener]. A try is always finished on the item
 // in which it was seen open, never on one that was read before.

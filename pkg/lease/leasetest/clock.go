@@ -8,7 +8,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Clock is a machine's clock whose wall clock is off and can be set.
+// Clock is a machine's clock whose wall clock is off and can be set. A nil Clock cannot be
+// set; it and a zero one read this machine's clocks.
 type Clock struct {
 	lease.Clock
 	mu     sync.Mutex
@@ -22,6 +23,9 @@ func NewClock(offset time.Duration) *Clock {
 
 // Step sets the wall clock forward, or back.
 func (c *Clock) Step(by time.Duration) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.offset += by
@@ -29,7 +33,20 @@ func (c *Clock) Step(by time.Duration) {
 
 // Wall implements [snowflake.Clock].
 func (c *Clock) Wall() time.Time {
+	if c == nil {
+		return c.machine().Wall()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.Clock.Wall().Add(c.offset)
+	return c.machine().Wall().Add(c.offset)
+}
+
+// Monotonic implements [snowflake.Clock].
+func (c *Clock) Monotonic() time.Duration { return c.machine().Monotonic() }
+
+func (c *Clock) machine() lease.Clock {
+	if c == nil || c.Clock == nil {
+		return snowflake.SystemClock()
+	}
+	return c.Clock
 }

@@ -1,6 +1,6 @@
 package main
 
-// The mutants of the API's edges: nil and zero values.
+// The mutants of the API's edges: nil and zero values, canceled calls.
 var edgeMutants = []mutant{
 	{"a zero Generator is used", generator, `	} else { // no cost for the others: the zero Generator is not plain
 		return 0, errNotNew
@@ -41,4 +41,8 @@ var edgeMutants = []mutant{
 		a := o.address()`, `		p, err := o.where()
 		a := o.address()`, discoveryOwn},
 	{"a zero cluster node is used", "pkg/cluster/node.go", `n == nil || n.done == nil }`, `false }`, tableOwn},
+	{"a publication waits for another one without end", "pkg/cluster/known.go", `	case <-ctx.Done():
+		return context.Cause(ctx)`, `	case <-context.Background().Done():
+		return context.Cause(ctx)`, "./pkg/cluster"},
+	{"a canceled start of a cluster node stays on the lease", "pkg/cluster/node.go", `cfg.Name, err, failed), n.Close())`, `cfg.Name, err, failed), nil)`, "./pkg/cluster"},
 }

@@ -67,8 +67,12 @@ func (n *Node) Publish(ctx context.Context, known Versions) error {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return err
 	}
-	n.publishing.Lock()
-	defer n.publishing.Unlock()
+	select { // not a lock: the other publication may hang for longer than ctx
+	case n.publishing <- struct{}{}:
+		defer func() { <-n.publishing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	n.revision++
 	return n.cfg.Coordinator.Publish(ctx, n.Self(), n.revision, known)
 }

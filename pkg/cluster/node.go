@@ -48,8 +48,8 @@ type Node struct {
 	err    error
 	done   chan struct{}
 
-	publishing sync.Mutex // one Publish at a time, so that revisions arrive in order
-	revision   int64      // of the last publication
+	publishing chan struct{} // holds one Publish at a time, so that revisions arrive in order
+	revision   int64         // of the last publication
 
 	// Only the heartbeat's goroutine uses these fields.
 	seen      []Member        // the result of the last heartbeat
@@ -103,7 +103,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := errors.Join(protocol.CheckContext(ctx), err); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, clock: snowflake.SystemClock(), turned: make(chan struct{}), done: make(chan struct{})}
+	n := &Node{cfg: cfg, clock: snowflake.SystemClock(), turned: make(chan struct{}), publishing: make(chan struct{}, 1), done: make(chan struct{})}
 	n.ctx, n.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	n.now.self = Member{Cluster: cfg.Cluster, Name: cfg.Name, NodeID: NoNodeID, Metadata: maps.Clone(cfg.Metadata)}
 	if err := n.rotate(); err != nil {

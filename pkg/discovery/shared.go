@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -160,7 +161,7 @@ func (d *Directory) publish(ctx context.Context, p place, r record) {
 	if off {
 		return
 	}
-	if _, _, err := d.cfg.Store.Write(ctx, p.in(d.cfg.Pool), r); err != nil {
+	if _, _, err := d.cfg.Store.Write(ctx, p.in(d.cfg.Pool), r); err != nil && !errors.Is(ctx.Err(), context.Canceled) { // a caller that gave up says nothing about the store
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.mute = time.Now().Add(time.Minute)

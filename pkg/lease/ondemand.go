@@ -38,8 +38,9 @@ type OnDemand struct {
 	mu       sync.Mutex
 	agent    *Agent // nil before the first use; its loop never runs
 	flight   *flight
-	outside  reading         // the last Witness: wall is the reading of the outside clock
-	deciding context.Context // used by the call of Generator in progress
+	outside  reading                 // the last Witness: wall is the reading of the outside clock
+	deciding context.Context         // used by the call of Generator in progress
+	giveUp   context.CancelCauseFunc // ends deciding
 	closed   bool
 
 	making chan struct{} // held by the call of Generator in progress
@@ -225,19 +226,28 @@ func (o *OnDemand) Generator(ctx context.Context, opts ...snowflake.Option) (*sn
 		return nil, o.late(context.Cause(wait))
 	}
 	defer func() { <-o.making }()
+	wait, giveUp := context.WithCancelCause(wait)
+	defer giveUp(nil)
 	o.mu.Lock()
-	o.deciding = wait
+	o.deciding, o.giveUp = wait, giveUp
+	closed := o.closed
 	o.mu.Unlock()
 	defer func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.deciding = nil
+		o.deciding, o.giveUp = nil, nil
 	}()
-	g, err := snowflake.New(o, opts...)
-	if err != nil && wait.Err() != nil {
-		return nil, o.late(err)
+	if closed { // after Refresh, and Close knew of no call to end
+		return nil, o.closedError()
 	}
-	return g, err
+	g, err := snowflake.New(o, opts...)
+	switch {
+	case err == nil || wait.Err() == nil:
+		return g, err
+	case errors.Is(context.Cause(wait), ErrClosed):
+		return nil, context.Cause(wait)
+	}
+	return nil, o.late(err)
 }
 
 // decideLayout is for generators on the timeline; see Agent.decideLayout.
@@ -310,7 +320,7 @@ func (o *OnDemand) health() (h health, held, ids bool) {
 	return h, held, ids
 }
 
-// Close stops ID making, ends the calls of Refresh, and releases the node ID if it is
+// Close stops ID making, ends the calls of Refresh and Generator, and releases the node ID if it is
 // held, within 3 s. An error means that the release was not confirmed: the node ID then
 // stays taken until the lease expires. It may be called again.
 func (o *OnDemand) Close() error {
@@ -328,6 +338,9 @@ func (o *OnDemand) shutdown() error {
 	o.closed = true
 	f := o.flight
 	close(o.done)
+	if o.giveUp != nil {
+		o.giveUp(o.closedError())
+	}
 	o.mu.Unlock()
 	if f != nil { // no renewal and no claim is sent after the release
 		f.cancel(o.closedError())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nodelease/nodelease/internal/testkit/zero"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -29,6 +30,12 @@ func TestZeroValues(t *testing.T) {
 		}
 	}
 	zero.Methods(t, new(lease.DynamoDB), "")
+	for _, c := range []*leasetest.Clock{nil, new(leasetest.Clock)} {
+		zero.Methods(t, c, "")
+		if off := time.Until(c.Wall()).Abs(); off > time.Minute {
+			t.Errorf("the wall clock of %v: got %v off, want this machine's", c, off)
+		}
+	}
 	zero.Methods(t, lease.NewDynamoDB(nil, "leases"), "")
 	zero.NilContext(t, "context is nil", leasetest.NewMemory("orders", 4))
 	if _, err := lease.Start(t.Context(), lease.Config{Pool: "orders", Store: new(leasetest.Memory)}); err == nil || !strings.Contains(err.Error(), "NewMemory") {

@@ -120,7 +120,7 @@ func (t *Timeline) follow(tm *term) {
 // of the wall clock (WithMaxBackward), Now is too. Before the first Bind, Now
 // returns the wall clock.
 func (t *Timeline) Now() time.Time {
-	if t.clock == nil { // NewTimeline did not return t
+	if t.absent() {
 		return time.Time{}
 	}
 	floor := t.floor.Load()
@@ -139,6 +139,9 @@ func (t *Timeline) Now() time.Time {
 // right again after it was ahead at the Bind; without SetFloor, Now would stay
 // ahead. A timeline that is not bound ignores the call.
 func (t *Timeline) SetFloor(at time.Time, mono time.Duration) {
+	if t.absent() {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state == isBound {

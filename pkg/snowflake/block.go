@@ -32,7 +32,7 @@ const (
 
 // Block returns a block that draws from g.
 func (g *Generator) Block() *Block {
-	if g.t == nil {
+	if g == nil || g.t == nil {
 		return &Block{g: g}
 	}
 	return &Block{g: g, tm: g.t.term.Load(), size: firstBlock}
@@ -40,7 +40,7 @@ func (g *Generator) Block() *Block {
 
 // Next returns the next ID like Generator.Next, from the block.
 func (b *Block) Next() (ID, error) {
-	if b.next < b.end {
+	if b != nil && b.next < b.end {
 		tm := b.tm
 		now := b.g.now(tm)
 		// A sealed term's deadline is in the past: no need to look up the current term.
@@ -57,10 +57,10 @@ func (b *Block) Next() (ID, error) {
 // and draws new ones. If none remained, it draws twice as many as before, up to
 // lastBlock or a sixteenth of a tick.
 func (b *Block) refill() (ID, error) {
-	g := b.g
-	if g == nil || g.t == nil {
+	if b == nil || b.g == nil || b.g.t == nil {
 		return 0, errNotNew
 	}
+	g := b.g
 	if b.next < b.end {
 		g.t.counters.skipped.Add(b.end - b.next)
 		b.next, b.size = b.end, firstBlock

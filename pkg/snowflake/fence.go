@@ -13,6 +13,9 @@ import (
 // including one that a call in progress is about to return, is in that
 // millisecond or before it.
 func (t *Timeline) Seal() (last time.Time) {
+	if t.absent() {
+		return time.Time{}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.end(isSealed)
@@ -21,6 +24,9 @@ func (t *Timeline) Seal() (last time.Time) {
 // Close seals permanently: calls fail with ErrClosed from now on. It may be
 // called again.
 func (t *Timeline) Close() (last time.Time) {
+	if t.absent() {
+		return time.Time{}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.end(isClosed)
@@ -116,7 +122,7 @@ func (t *Timeline) verdict(tm *term) (over bool, last uint64, err error) {
 // another copy as much as to this process. Give up the lease without lowering its
 // reservation, Seal, and claim with a new session. Copied always returns false
 // without a VMClock device or a Clock with the method Generation.
-func (t *Timeline) Copied() bool { return t.watched && t.generation() != t.known.Load() }
+func (t *Timeline) Copied() bool { return t != nil && t.watched && t.generation() != t.known.Load() }
 
 // generation returns the machine's generation, or 0 if there is none.
 func (t *Timeline) generation() uint64 {

@@ -12,7 +12,7 @@ import (
 
 // Generator generates IDs. It is safe for concurrent use; its IDs increase
 // strictly across methods and goroutines. It need not be closed: it ends with
-// its node. New returns a Generator; calls on the zero Generator fail with
+// its node. New returns a Generator; calls on a nil or zero Generator fail with
 // ErrClosed.
 type Generator struct {
 	_     noCopy
@@ -82,7 +82,7 @@ func timelineOf(n Node) (*Timeline, error) {
 		return nil, errors.New("snowflake: no node: New needs a lease agent, a fixed node or a Timeline, and got nil")
 	}
 	t := n.Timeline()
-	if t == nil || t.clock == nil {
+	if t.absent() {
 		return nil, errNoClock
 	}
 	return t, nil
@@ -94,18 +94,23 @@ func isNil(v any) bool {
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// errNotNew is returned for a zero Generator or Block.
-var errNotNew = fmt.Errorf("%w: a zero Generator or Block: snowflake.New returns a generator, and Generator.Block a block", ErrClosed)
+// errNotNew is returned for a nil or zero Generator or Block.
+var errNotNew = fmt.Errorf("%w: a nil or zero Generator or Block: snowflake.New returns a generator, and Generator.Block a block", ErrClosed)
 
 var errNoClock = errors.New("snowflake: the node has no timeline, or a zero one: create it with NewTimeline")
 
 // Layout returns the layout that decodes this generator's IDs.
-func (g *Generator) Layout() Layout { return g.layout }
+func (g *Generator) Layout() Layout {
+	if g == nil {
+		return Layout{}
+	}
+	return g.layout
+}
 
 // Stats returns the counts of the node's timeline, summed over all generators on
 // it.
 func (g *Generator) Stats() Stats {
-	if g.t == nil {
+	if g == nil || g.t == nil {
 		return Stats{}
 	}
 	return g.t.Stats()
@@ -116,6 +121,9 @@ func (g *Generator) Stats() Stats {
 // the error is ErrFenced, ErrClosed, ErrBusy, ErrTimeOverflow or a *ClockError,
 // and the ID is 0.
 func (g *Generator) Next() (ID, error) {
+	if g == nil {
+		return 0, errNotNew
+	}
 	// Next and NextContext repeat the same lines: a shared function would not be
 	// inlined, and calling it would take 5 % of the total time.
 	var tm *term // loaded before the clock is read
@@ -156,6 +164,9 @@ func (g *Generator) Next() (ID, error) {
 // NextContext is Next with the wait bounded only by ctx. It checks ctx only
 // when it has to wait. Here and in NextN and Draw, a nil ctx never ends.
 func (g *Generator) NextContext(ctx context.Context) (ID, error) {
+	if g == nil {
+		return 0, errNotNew
+	}
 	var tm *term // loaded before the clock is read
 	var now int64
 	if g.plain {
@@ -219,7 +230,7 @@ func (g *Generator) now(tm *term) int64 {
 
 // refuse counts a call that ends in err.
 func (g *Generator) refuse(err error) error {
-	if g.t != nil {
+	if g != nil && g.t != nil {
 		g.t.counters.refused.Add(1)
 	}
 	return err
@@ -301,6 +312,9 @@ func (g *Generator) check() error {
 // calls it, so that all generators of a pool have the pool's layout; an
 // application need not.
 func (t *Timeline) DecideLayout(fn func(want *Layout) (Layout, error)) {
+	if t.absent() {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.decide = fn

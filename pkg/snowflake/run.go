@@ -36,7 +36,7 @@ func (r Run) ID(i uint64) ID {
 // and count Left from then.
 func (g *Generator) Draw(ctx context.Context, want uint64, shares int, back time.Duration) (Run, error) {
 	want, share := max(want, 1), uint64(max(shares, 1))
-	ticks := uint64(min(max(back, 0), time.Second) / max(g.layout.Tick, 1)) // 0 in a zero Generator
+	ticks := uint64(min(max(back, 0), time.Second) / max(g.Layout().Tick, 1)) // 0 in a nil or zero Generator
 	for {
 		tm, first, n, err := g.reserveFrom(want, ticks, share)
 		if err == nil && n == 0 {

@@ -128,7 +128,7 @@ func (g *Generator) reserve(want uint64) (tm *term, first, n uint64, err error) 
 // reserveFrom is reserve, but also takes tickets of up to back past ticks, and at
 // most one share of the available ones.
 func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n uint64, err error) {
-	if g.t == nil {
+	if g == nil || g.t == nil {
 		return nil, 0, 0, errNotNew
 	}
 	for {

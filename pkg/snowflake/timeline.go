@@ -26,7 +26,8 @@ type Node interface {
 //	                                  └─┘ Extend: a renewal was confirmed
 //
 // A bound timeline is still fenced from its Deadline on, and after Until. The
-// lease agent drives it; an application need not.
+// lease agent drives it; an application need not. On a nil or zero Timeline, Bind,
+// Check and Widen fail, and the other methods do nothing.
 type Timeline struct {
 	_      noCopy
 	term   atomic.Pointer[term] // never nil
@@ -99,6 +100,9 @@ func newTimeline(c Clock, machine *uint64) *Timeline {
 	return t
 }
 
+// absent reports whether t is nil or zero, and not from NewTimeline.
+func (t *Timeline) absent() bool { return t == nil || t.clock == nil }
+
 // Timeline returns t; it makes *Timeline a Node.
 func (t *Timeline) Timeline() *Timeline { return t }
 
@@ -107,7 +111,7 @@ func (t *Timeline) Timeline() *Timeline { return t }
 // after the last one made, so IDs keep increasing across binds. The error is
 // ErrClosed, or describes the problems of s; in both cases nothing has changed.
 func (t *Timeline) Bind(s Span) error {
-	if t.clock == nil {
+	if t.absent() {
 		return errNoClock
 	}
 	if s.Nodes == 0 && s.NodeID >= 0 && s.NodeID < math.MaxInt {
@@ -196,6 +200,9 @@ func (t *Timeline) setEnd(tm *term) {
 // Extend moves the end of the span and the deadline after a confirmed renewal.
 // Neither ever moves back. A timeline that is not bound ignores the call.
 func (t *Timeline) Extend(until time.Time, deadline time.Duration) {
+	if t.absent() {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state != isBound {
@@ -211,6 +218,9 @@ func (t *Timeline) Extend(until time.Time, deadline time.Duration) {
 // last stamp is above the new ceiling, stamps continue from the last stamp. A
 // timeline that is not bound ignores the call.
 func (t *Timeline) SetCeiling(c Ceiling) {
+	if t.absent() {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state != isBound {
@@ -228,7 +238,7 @@ func (t *Timeline) SetCeiling(c Ceiling) {
 // health checks, and generates nothing. Without a generator it checks only the
 // span and the deadline.
 func (t *Timeline) Check() error {
-	if t.clock == nil {
+	if t.absent() {
 		return errNoClock
 	}
 	tm := t.term.Load()
@@ -273,6 +283,9 @@ func (t *Timeline) Check() error {
 // fit, Widen returns an error and changes nothing. A timeline that is not bound
 // ignores the call, since the next Bind sets its own eras.
 func (t *Timeline) Widen(e Era) error {
+	if t.absent() {
+		return errNoClock
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state != isBound {
@@ -370,6 +383,9 @@ type counters struct {
 // Stats returns the counts so far. They add no cost to calls: the number of IDs
 // issued follows from the state word.
 func (t *Timeline) Stats() Stats {
+	if t.absent() {
+		return Stats{}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, drawn := &t.counters, t.drawn

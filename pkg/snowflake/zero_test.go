@@ -10,14 +10,20 @@ import (
 
 // Calls on values that no constructor returned are errors, not panics.
 func TestZeroValues(t *testing.T) {
-	zero.Methods(t, new(snowflake.Generator), "snowflake.New", "NextN") // NextN gets an empty slice
-	zero.Methods(t, new(snowflake.Block), "Generator.Block")
-	zero.Methods(t, new(snowflake.Generator).Block(), "snowflake.New")
-	zero.Methods(t, new(snowflake.Timeline), "NewTimeline", "Widen") // which has no span to widen
-	zero.Methods(t, snowflake.NewTimeline((*nilClock)(nil)), "fenced", "Bind", "Widen")
-	if n, err := new(snowflake.Generator).NextN(t.Context(), make([]ID, 1)); n != 0 || !errors.Is(err, snowflake.ErrClosed) {
-		t.Errorf("NextN of a zero Generator: got %d, %v; want 0, %v", n, err, snowflake.ErrClosed)
+	for _, g := range []*snowflake.Generator{nil, new(snowflake.Generator)} {
+		zero.Methods(t, g, "snowflake.New", "NextN") // NextN gets an empty slice
+		zero.Methods(t, g.Block(), "Generator.Block")
+		if n, err := g.NextN(t.Context(), make([]ID, 1)); n != 0 || !errors.Is(err, snowflake.ErrClosed) {
+			t.Errorf("NextN of %v: got %d, %v; want 0, %v", g, n, err, snowflake.ErrClosed)
+		}
 	}
+	for _, b := range []*snowflake.Block{nil, new(snowflake.Block)} {
+		zero.Methods(t, b, "Generator.Block")
+	}
+	for _, tl := range []*snowflake.Timeline{nil, new(snowflake.Timeline)} {
+		zero.Methods(t, tl, "NewTimeline")
+	}
+	zero.Methods(t, snowflake.NewTimeline((*nilClock)(nil)), "fenced", "Bind", "Widen") // not bound: nothing to widen
 }
 
 // With a nil context, calls wait without a limit.

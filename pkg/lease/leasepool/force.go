@@ -12,6 +12,9 @@ import (
 // renewal. IDs stay unique, and the next holder waits until the reserved milliseconds
 // have passed. Freeing a free node ID is not an error.
 func (p *Pool) ForceRelease(ctx context.Context, nodeID int, version int64) (Lease, error) {
+	if err := p.absent(); err != nil {
+		return Lease{}, err
+	}
 	if err := protocol.CheckPoolName(p.Name); err != nil {
 		return Lease{}, fmt.Errorf("lease: force release of node %d: %w", nodeID, err)
 	}

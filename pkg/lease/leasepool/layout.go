@@ -149,6 +149,9 @@ func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, w
 // An agent reads the layout after its claim. So either SetLayout finds the claim and keeps
 // the layout, or the agent finds no layout and makes no ID before SetLayout has ended.
 func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, err error) {
+	if err := p.absent(); err != nil {
+		return item, err
+	}
 	item, err = p.setLayout(ctx, l)
 	if err == nil {
 		p.tryPublish(ctx, item)

@@ -16,6 +16,10 @@ type Lease = protocol.Lease
 // error ends it.
 func (p *Pool) Leases(ctx context.Context) iter.Seq2[Lease, error] {
 	return func(yield func(Lease, error) bool) {
+		if err := p.absent(); err != nil {
+			yield(Lease{}, err)
+			return
+		}
 		item, err := p.item(ctx)
 		groups := item.Groups()
 		for n := 0; err == nil && n < min(groups, maxGroups); n++ {
@@ -47,6 +51,9 @@ func (p *Pool) Leases(ctx context.Context) iter.Seq2[Lease, error] {
 // consistent reads, it uses one, which costs half as much and may return items as they
 // were a second ago.
 func (p *Pool) Glance(ctx context.Context, n int) (protocol.Group, error) {
+	if err := p.absent(); err != nil {
+		return protocol.Group{}, err
+	}
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
 		return protocol.EventualGroup(ctx, p.table(), p.Name, n)
 	})

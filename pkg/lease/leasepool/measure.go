@@ -18,6 +18,9 @@ const minValid, mostValid = 10 * time.Minute, 2 * time.Hour
 // one was made by a holder, which does not measure on a schedule, it is valid for 2 h.
 // Measure stores nothing if another measurement was stored since s was read.
 func (p *Pool) Measure(ctx context.Context, s Stats, at time.Time) error {
+	if err := p.absent(); err != nil {
+		return err
+	}
 	m := protocol.Measured{Held: s.Held, Cooling: s.Cooling + s.Expired, At: at, Valid: minValid}
 	if before := s.Pool.Measured; before != nil {
 		m.Valid = min(max(minValid, 2*at.Sub(before.At)), mostValid).Truncate(time.Second)

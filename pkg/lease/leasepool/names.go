@@ -28,6 +28,9 @@ func Names(ctx context.Context, s protocol.Store) ([]string, error) {
 // only if the pool was seeded by a role without the permission to write the index, or if
 // the entry was deleted.
 func (p *Pool) Record(ctx context.Context) error {
+	if err := p.absent(); err != nil {
+		return err
+	}
 	i, ok := p.table().(index)
 	if !ok {
 		return protocol.CheckContext(ctx)

@@ -28,8 +28,19 @@ type Pool struct {
 }
 
 // Open returns the pool with this name. It sends no request. If the store is nil, all
-// methods of the pool fail.
+// methods of the pool fail, as those of a nil or zero Pool do.
 func Open(s protocol.Store, name string) *Pool { return &Pool{Name: name, store: s} }
+
+// absent returns an error if p is nil, zero or without a store. Every exported method begins
+// with it.
+func (p *Pool) absent() error {
+	if p == nil || protocol.IsNil(p.store) {
+		return errAbsent
+	}
+	return nil
+}
+
+var errAbsent = fmt.Errorf("%w: this Pool is nil or has no store: leasepool.Open with a store returns one", protocol.ErrArgument)
 
 // table returns the store. For a zero Pool or a nil store it returns a store whose methods
 // return an error.

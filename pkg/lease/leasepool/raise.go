@@ -15,6 +15,9 @@ import (
 // a time after the last ID, and start the fleet. The time becomes the floor of the pool, so
 // that node IDs missing from the backup begin after it too.
 func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
+	if err := p.absent(); err != nil {
+		return c, err
+	}
 	if to, err = floor(to); err != nil {
 		return c, fmt.Errorf("lease: raise pool %q: %w", p.Name, err)
 	}

@@ -63,6 +63,9 @@ func apart(held int) time.Duration {
 
 // Due reports the due leases, and frees nothing.
 func (p *Pool) Due(ctx context.Context) (ReapReport, error) {
+	if err := p.absent(); err != nil {
+		return newReport(""), err
+	}
 	item, err := p.itemInTime(ctx)
 	if err != nil {
 		return newReport(p.Name), err
@@ -81,6 +84,9 @@ func (p *Pool) Due(ctx context.Context) (ReapReport, error) {
 // concurrently. A run with an unanswered request does not count as a scan, and
 // voids the earlier scans: while the table is unavailable, no holder can renew.
 func (p *Pool) Reap(ctx context.Context) (ReapReport, error) {
+	if err := p.absent(); err != nil {
+		return newReport(""), err
+	}
 	if err := protocol.CheckContext(ctx); err != nil {
 		return newReport(p.Name), err
 	}

@@ -15,6 +15,9 @@ import (
 // the pool's layout cannot hold is refused. ExcludeBelow and Narrow must be those of the
 // pool, which never change; if s has no Floor, Expect or Layout, the pool keeps its own.
 func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
+	if err := p.absent(); err != nil {
+		return c, err
+	}
 	if s, err = s.check(p.Name); err != nil {
 		return c, err
 	}

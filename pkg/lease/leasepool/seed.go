@@ -15,6 +15,9 @@ import (
 // see [Pool.Resize]. In an existing pool, Seed opens the groups for Spec.Expect, if that
 // is more than before.
 func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
+	if err := p.absent(); err != nil {
+		return c, err
+	}
 	if s, err = s.check(p.Name); err != nil {
 		return c, err
 	}

@@ -43,6 +43,9 @@ type Stats struct {
 // other groups were never held, and count as free without being read, so most of a large
 // pool that is only partly used is never read.
 func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
+	if err := p.absent(); err != nil {
+		return s, err
+	}
 	if s.Pool, err = p.item(ctx); err != nil {
 		return s, err
 	}

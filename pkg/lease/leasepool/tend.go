@@ -16,6 +16,9 @@ import (
 // It also stores a verdict on the table, which saves each start the same request, and
 // writes the pool's hint cards that are behind.
 func (p *Pool) Tend(ctx context.Context) (Changes, error) {
+	if err := p.absent(); err != nil {
+		return Changes{}, err
+	}
 	c, err := p.tend(ctx)
 	if c.Pool.Size == 0 || errors.Is(err, protocol.ErrClockSkew) { // no item was read, or the time of a verdict would be wrong
 		return c, err

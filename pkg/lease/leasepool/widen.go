@@ -22,6 +22,9 @@ const widenSlack = 3 * time.Second
 // one, and the next run continues it. A corrupt item stops Widen, since the item's holder
 // could not learn of the new width. Widen does not change a pool that is not narrow.
 func (p *Pool) Widen(ctx context.Context) (Changes, error) {
+	if err := p.absent(); err != nil {
+		return Changes{}, err
+	}
 	c, err := p.widen(ctx, true)
 	if err == nil {
 		p.tryPublish(ctx, c.Pool)
@@ -31,7 +34,12 @@ func (p *Pool) Widen(ctx context.Context) (Changes, error) {
 
 // WidenUnlessOpen is Widen for a herd: a caller that finds an open try leaves the work
 // to the caller that began it.
-func (p *Pool) WidenUnlessOpen(ctx context.Context) (Changes, error) { return p.widen(ctx, false) }
+func (p *Pool) WidenUnlessOpen(ctx context.Context) (Changes, error) {
+	if err := p.absent(); err != nil {
+		return Changes{}, err
+	}
+	return p.widen(ctx, false)
+}
 
 // widen runs the steps of [protocol.Widener]. A try is always finished with the item in
 // which it was seen open, never with an item that was read earlier.

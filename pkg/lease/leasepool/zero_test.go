@@ -15,7 +15,9 @@ import (
 
 // A pool without a store, and a nil context, are errors, not panics.
 func TestNilAndZero(t *testing.T) {
-	zero.Methods(t, new(leasepool.Pool), "")
+	for _, p := range []*leasepool.Pool{nil, new(leasepool.Pool)} {
+		zero.Methods(t, p, "leasepool.Open")
+	}
 	for _, store := range []lease.Store{nil, (*lease.DynamoDB)(nil), new(lease.DynamoDB), lease.NewDynamoDB(nil, "leases")} {
 		p := leasepool.Open(store, "orders")
 		for name, call := range verbs(p) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Clock is this machine's clock, except that its wall clock is off by a duration that Step
-// changes.
+// changes. A nil Clock cannot be set. A nil or zero Clock reads this machine's clocks.
 type Clock struct {
 	lease.Clock
 	mu     sync.Mutex
@@ -23,6 +23,9 @@ func NewClock(offset time.Duration) *Clock {
 
 // Step sets the wall clock forward by a duration, or back if it is negative.
 func (c *Clock) Step(by time.Duration) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.offset += by
@@ -30,7 +33,20 @@ func (c *Clock) Step(by time.Duration) {
 
 // Wall implements [snowflake.Clock].
 func (c *Clock) Wall() time.Time {
+	if c == nil {
+		return c.machine().Wall()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.Clock.Wall().Add(c.offset)
+	return c.machine().Wall().Add(c.offset)
+}
+
+// Monotonic implements [snowflake.Clock].
+func (c *Clock) Monotonic() time.Duration { return c.machine().Monotonic() }
+
+func (c *Clock) machine() lease.Clock {
+	if c == nil || c.Clock == nil {
+		return snowflake.SystemClock()
+	}
+	return c.Clock
 }

@@ -51,7 +51,7 @@ var onDemandMutants = []mutant{
 	{"renewals while the last holder's span goes on", flights, `case !a.fresh() &&`, `case !a.good() &&`, leaseOwn},
 	{"a call waits for a clock that was set back", naps, `if left > a.cfg.ClaimGuard {`, `if false {`, leaseOwn},
 	{"a wrong TTL is reported by options that nobody has set", onDemand, `min(max(cfg.TTL.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTTL)`, `cfg.TTL`, leaseOwn},
-	{"a generator is made until the deadline", onDemand, `o.deciding = wait`, `o.deciding = ctx`, leaseOwn},
+	{"a generator is made until the deadline", onDemand, `context.WithCancelCause(wait)`, `context.WithCancelCause(ctx)`, leaseOwn},
 	{"a call waits for a request that was given up", onDemand, `		case <-wait.Done():
 			return o.late(context.Cause(wait))
 		}
@@ -73,4 +73,5 @@ var onDemandMutants = []mutant{
 	{"connections that a freeze has killed are used again", flights, `	a.hangUp()       // connections`, `	// connections`, leaseOwn},
 	{"dead connections of the user's client are used", flights, `hangUp = idleOf(d)`, `_ = idleOf(d)`, leaseOwn},
 	{"a handler of bytes has no agent", "pkg/lease/leaselambda/leaselambda.go", `return within{h, a}`, `return h`, lambdaOwn},
+	{"a closed on-demand agent goes on asking for the layout", onDemand, `	if o.giveUp != nil {`, `	if false {`, leaseOwn},
 }

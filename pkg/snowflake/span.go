@@ -71,6 +71,21 @@ func (c Ceiling) anchor() int64 {
 // an int64.
 const lowest = -1 << 60
 
+// nextMs returns the millisecond after ms, or ms if it is the last.
+func nextMs(ms int64) int64 { return max(ms, ms+1) }
+
+// msToNs converts milliseconds to nanoseconds, and saturates at both ends.
+func msToNs(ms int64) int64 {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	switch {
+	case ms > most:
+		return math.MaxInt64
+	case ms < -most:
+		return math.MinInt64
+	}
+	return ms * int64(time.Millisecond)
+}
+
 // check returns all problems of s in the layout, which may be nil.
 func (s Span) check(l *Layout) error {
 	var errs []error

@@ -349,21 +349,6 @@ func (t *Timeline) adopt(g *Generator) error {
 	return nil
 }
 
-// nextMs returns the millisecond after ms, or ms if it is the last.
-func nextMs(ms int64) int64 { return max(ms, ms+1) }
-
-// msToNs converts milliseconds to nanoseconds, and saturates at both ends.
-func msToNs(ms int64) int64 {
-	const most = math.MaxInt64 / int64(time.Millisecond)
-	switch {
-	case ms > most:
-		return math.MaxInt64
-	case ms < -most:
-		return math.MinInt64
-	}
-	return ms * int64(time.Millisecond)
-}
-
 // Stats counts the calls of the generators on one timeline since its creation.
 type Stats struct {
 	Issued  uint64 // IDs returned; calls in progress may or may not be counted

@@ -149,24 +149,29 @@ node=$(scripts/tools.sh "${steps[@]}")
 [ -z "$node" ] || export PATH=$node:$PATH
 . scripts/step.sh
 
-# The downloads run one after the other, while steps run. A step waits for its own downloads.
+# The downloads run while steps run, in two rows: npm and LocalStack, which are never installed twice at once, and the rest. A
+# step waits for its own downloads.
 work=$(mktemp -d)
 fetches() {
 	trap - EXIT
-	for step in "${steps[@]}"; do
-		case " ${fetching[*]} " in *" $step "*)
-			(set -e; "fetch_$step") >"$work/$step.log" 2>&1 </dev/null &
-			if wait $!; then touch "$work/$step.done"; else touch "$work/$step.failed"; fi ;;
-		esac
+	local row=$1 step
+	shift
+	for step; do
+		case " ${fetching[*]} " in *" $step "*) ;; *) continue ;; esac
+		case " localstack ui pages deployed awsverify kills " in *" $step "*) [ "$row" = npm ] || continue ;; *) [ "$row" = rest ] || continue ;; esac
+		(set -e; "fetch_$step") >"$work/$step.log" 2>&1 </dev/null &
+		if wait $!; then touch "$work/$step.done"; else touch "$work/$step.failed"; fi
 	done
 }
-fetches &
+fetches rest "${steps[@]}" &
 fetcher=$!
+fetches npm "${steps[@]}" &
+fetcher="$fetcher $!"
 fetched() {
 	case " ${fetching[*]} " in *" $1 "*) ;; *) return 0 ;; esac
 	[ -e "$work/$1.done" ] || [ -e "$work/$1.failed" ] || echo "   waiting for downloads: $work/$1.log" >&2
 	until [ -e "$work/$1.done" ]; do
-		if [ -e "$work/$1.failed" ] || ! kill -0 "$fetcher" 2>/dev/null; then
+		if [ -e "$work/$1.failed" ] || ! kill -0 $fetcher 2>/dev/null; then
 			[ ! -e "$work/$1.done" ] || return 0 # the last download has just ended well
 			cat "$work/$1.log" >&2
 			return 1
@@ -256,7 +261,7 @@ halt() {
 
 # A step ends at its first command that fails, and so does this script. So steps are
 # not called in an if or before ||, where bash would continue after a failure.
-trap 'code=$?; halt; kill "$fetcher" 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
+trap 'code=$?; halt; kill $fetcher 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
 done=0 step=
 busy
 beside_before=$BUSY

@@ -30,5 +30,5 @@ var discoveryMutants = []mutant{
 	{"discovery: a dead holder costs a strong read each time", "pkg/discovery/shared.go", `before.doubt); err`, `doubt{}); err`, discoveryOwn},
 	{"discovery: an old answer of another reader ends a lease", "pkg/discovery/resolve.go", `return age < soon && time.Since(v.at) < soon`, `return age < soon`, discoveryOwn},
 	{"discovery: a canceled reader stops sharing", "pkg/discovery/shared.go", `!errors.Is(ctx.Err(), context.Canceled)`, `!errors.Is(nil, context.Canceled)`, discoveryOwn},
-	{"discovery: a canceled read counts against the store", "pkg/discovery/cached.go", `		if ctx.Err() == nil { // else`, `		if true { // else`, discoveryOwn},
+	{"discovery: a canceled read counts against the store", "pkg/discovery/cached.go", `		if ctx.Err() == nil { // otherwise`, `		if true { // otherwise`, discoveryOwn},
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addDashboard adds a dashboard. A row of graphs for each pool shows whether its node IDs are about to run out. Who holds which node ID is shown
-// by the command in each pool's heading, and by the last reports of the reaper.
+// addDashboard adds a dashboard. A row of graphs for each pool shows whether its node IDs are about to run out. The command in each
+// pool's heading and the last reports of the reaper show who holds which node ID.
 func (n *NodePool) addDashboard() {
 	n.dashboard = awscloudwatch.NewDashboard(n, jsii.String("Dashboard"), nil)
 	for _, props := range n.props.Pools {

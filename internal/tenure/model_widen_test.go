@@ -124,8 +124,8 @@ func (d *widener) act() {
 	}
 }
 
-// rest takes the next step of a widener that has no try to mark node IDs for. What the
-// widener has read may be old.
+// rest takes the next step of a widener that has no try to mark node IDs for. The item that
+// the widener has read may be old.
 func (d *widener) rest(at time.Time) {
 	r := d.w.r
 	if d.run = protocol.NewWidener(d.pool); d.run != nil {

@@ -171,7 +171,7 @@ func TestKnownVersionsNeverGoBack(t *testing.T) {
 	})
 }
 
-// What an earlier holder of a member's node ID knew does not count for the member.
+// A version that an earlier holder of a member's node ID knew does not count for the member.
 func TestWaitKnownAsksThePresentHolder(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)

@@ -92,7 +92,7 @@ var everyOrder = flag.Int("every", 6, "try every Nth order of events, from a ran
 
 // CloudFormation's events may arrive in any order, and late and repeated. Each has one answer,
 // failures and repeated events change nothing, nothing is ever deleted, and the next
-// deployment gives the pool the size that it should have.
+// deployment corrects the size of the pool.
 func TestBootstrapInEveryOrder(t *testing.T) {
 	w := run(t, "bootstrap", func(env []string) []string {
 		return append(env, "NODELEASE_POOLS="+poolsJSON(t, 721)) // declares the pools of all orders, so that none looks like a renamed pool

@@ -121,7 +121,7 @@ func (m *machine) turnRight(at time.Time) {
 	m.right = at
 }
 
-// weather gives the machine a weather of its own for a while.
+// weather sets a weather of the machine's own for a while.
 func (m *machine) weather(ctx context.Context) {
 	m.network.become(m.network.any(m.intN), m.host)
 	_ = sleep(ctx, m.upTo(m.Plan.about(m.intN)))

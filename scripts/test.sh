@@ -29,7 +29,7 @@ again=${CI:+-count=1}
 readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
 suite() {
 	scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh
-	scripts/dynamodb-local.sh run -- go test -vet=off $again -timeout 20m -p 3 -skip "^($slow)\$" ./cmd/nodelease ./infra ./proof/internal/sim ./...
+	scripts/dynamodb-local.sh run -- go test -vet=off $again -timeout 20m -p 3 -skip "^($slow)\$" ./cmd/nodelease ./infra ./pkg/lease ./pkg/lease/leasepool ./functions/internal/rie ./internal/protocol ./proof/internal/sim ./...
 }
 faults() { (cd proof/faults && go test -vet=off $again -timeout 20m -parallel 4 ./...); }
 ui() { ONLY=page cmd/nodelease/internal/ui/e2e/test.sh; }
@@ -107,7 +107,12 @@ fetch_slow() { scripts/rie.sh >/dev/null; }
 fetch_benches() { scripts/postgres.sh; }
 fetch_ui() { scripts/chromium.sh >/dev/null && scripts/npm.sh; }
 fetch_pages() { fetch_ui; }
-fetch_localstack() { localstack/install.sh && scripts/npm.sh; } # runs before the step, so that two installations never run at once
+fetch_localstack() { # runs before the step, so that two installations never run at once; the step's programs are compiled meanwhile
+	local compiling
+	(GOARCH="$(go env GOHOSTARCH)" OUT="$work/functions" scripts/build-functions.sh && go build -o /dev/null ./infra) &
+	compiling=$!
+	localstack/install.sh && scripts/npm.sh && wait "$compiling"
+}
 fetch_race() { scripts/postgres.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_differential() { scripts/dynoxide.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
 fetch_release() { scripts/release.sh tools; }

@@ -47,9 +47,9 @@ func (r *report) markdown() string {
 	p("Measured %s on %s and %s at the end, with `make bench-lease`, in one run of %v. %s", r.began.Format(time.DateOnly), r.machine, r.endLoad, r.took.Round(time.Second), r.note)
 	p("[ID generators](benchmarks-generator.md) · [Fleet simulation](benchmarks-fleet.md): whole fleets against DynamoDB's limits.\n")
 	p("![Requests and wall time until all claimants of a herd have a number](benchmarks.svg)\n")
-	p("Ours, [dynamolock](https://github.com/cirello-io/dynamolock) v2.1.0 and Zeebe's algorithm work on the same DynamoDB Local, each through one client of the AWS SDK for the whole herd (128 connections), whose")
-	p("transport counts every request that leaves the process. etcd is a server of one member in the measuring process, with its log on disk, counted by gRPC interceptors (`Txn` as a write, `Range` as a query).")
-	p("DynamoDB Local handles one request after the other: **times say how the contenders compare on this machine, not what DynamoDB would take**; requests are the same anywhere.\n")
+	p("Ours, [dynamolock](https://github.com/cirello-io/dynamolock) v2.1.0 and Zeebe's algorithm work on the same DynamoDB Local, each through one client of the AWS SDK for the whole herd (128 connections). The client's")
+	p("transport counts every request that leaves the process. etcd runs as a server with one member in the measuring process, with its log on disk, counted by gRPC interceptors (`Txn` as a write, `Range` as a query).")
+	p("DynamoDB Local handles requests one at a time, so **the times show how the contenders compare on this machine, not how long DynamoDB would take**. The numbers of requests are the same anywhere.\n")
 
 	p("## The bars\n")
 	p("Set before the measurement. A miss stays a miss.\n")
@@ -77,9 +77,9 @@ func (r *report) markdown() string {
 
 	p("\nA herd of as many claimants as node IDs guesses all at once, so more than a third of the guesses are refused. A claimant then pauses for up to twice the time of the answer, and its search sees what others have claimed: without the pause a claim needs 3.2 requests, as etcd's does here, and with it the last ones take longer. Wall time depends on the load of the machine more than requests do.")
 	p("\n## Claims\n")
-	p("So many claimants at once on as many node IDs, all free: a fleet that starts. *Ours* is all that `lease.Start` does: one GetItem of a [hint card](architecture.md#the-item-and-its-cards), which the bootstrap function wrote, and the claim; where that is refused, a Query of 16 node IDs. *dynamolock* is one lock per node ID, `FailIfLocked`, and")
-	p("10 ms instead of its 1 s before the loser of a race looks again. *Zeebe's algorithm* reads the numbers from 0 on, one GetItem each, and compares-and-sets the first free one, as its `RepositoryNodeIdProvider` does on S3. *etcd* grants a lease,")
-	p("tries a random number in a transaction and, where that is taken, lists all keys and tries a random free one: our own strategy. p50 and p99 are of one claimant's time from its start until it has a number.\n")
+	p("The given number of claimants start at once, with as many node IDs, all free, as when a fleet starts. *Ours* is everything that `lease.Start` does: one GetItem of a [hint card](architecture.md#the-item-and-its-cards), which the bootstrap function wrote, then the claim and, if that is refused, a Query of 16 node IDs. *dynamolock* uses one lock per node ID with `FailIfLocked`; the loser of a race")
+	p("looks again after 10 ms instead of the default 1 s. *Zeebe's algorithm* reads the numbers from 0 on with one GetItem each, and claims the first free one with a compare-and-set, as its `RepositoryNodeIdProvider` does on S3. *etcd* grants a lease,")
+	p("tries a random number in a transaction and, if that is taken, lists all keys and tries a random free one, which is our own strategy. p50 and p99 are the times that a claimant needs from its start until it has a number.\n")
 	p("| | claimants | requests a claim | conditional writes | refused | Queries | read units | all have one in | p50 | p99 |\n|---|---|---|---|---|---|---|---|---|---|")
 	for _, size := range r.sizes {
 		for _, h := range r.herds {

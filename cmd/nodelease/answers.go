@@ -16,8 +16,8 @@ import (
 // longestSilence is how long a command continues without an answered request.
 const longestSilence = 10 * time.Second
 
-// answers watches the requests of a command and ends the command when none of them is
-// answered for too long. The pool's verbs retry for as long as their context lives, and a
+// answers watches the requests of a command, and ends the command if too much time passes
+// without an answer to any of them. The pool's verbs retry for as long as their context lives, and a
 // single request to a host that accepts connections but never answers would otherwise
 // never end.
 type answers struct {

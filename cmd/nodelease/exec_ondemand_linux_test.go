@@ -208,8 +208,8 @@ func TestExecOnDemandDeadline(t *testing.T) {
 	}
 }
 
-// If the whole machine of a program is paused, and another process has the node ID when the
-// machine resumes, the program ends and the other process keeps the node ID.
+// If the whole machine on which a program runs is paused, and another process has the node ID
+// by the time the machine resumes, the program ends and the other process keeps the node ID.
 func TestExecOnDemandThaw(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()

@@ -19,7 +19,8 @@ const module = "github.com/nodelease/nodelease/"
 // Packages that people run and copy. The last is shared by cmd and the proof.
 var users = []string{"examples/", "cmd/", "functions/", "infra/", "internal/app/"}
 
-// Exported names without a user above, and the reason why they stay.
+// userless lists the exported names that nothing else in the repository uses, each with the
+// reason for keeping it.
 var userless = map[string]string{
 	"pkg/cluster.Beat":        "the input of a Coordinator; backends outside of this repository read it",
 	"pkg/cluster/clustertest": "the conformance suite for such backends; ours pass it",

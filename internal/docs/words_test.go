@@ -116,8 +116,9 @@ func TestLogKeys(t *testing.T) {
 	explains(t, "docs/metrics.md", found)
 }
 
-// Every attribute that the table's items have is explained in docs/items.md: those of
-// leases and pools by a test of internal/protocol, those of clusters and discovery here.
+// Every attribute of the table's items must be explained in docs/items.md. A test in
+// internal/protocol checks those of leases and pools; this test checks those of clusters
+// and discovery.
 func TestAttributes(t *testing.T) {
 	found := map[string]string{}
 	product(t, func(path string, file *ast.File) {

@@ -47,8 +47,8 @@ func EventualGroup(ctx context.Context, s Store, pool string, group int) (Group,
 
 // PartStore is a [Store] that can read a part of a group, for less than the whole costs.
 type PartStore interface {
-	// EventualPart reads the node IDs of one part of a group, 0 to Parts-1, in order and
-	// eventually consistent.
+	// EventualPart reads the node IDs of one part (0 to Parts-1) of a group, in order, with
+	// eventually consistent reads.
 	EventualPart(ctx context.Context, pool string, group, part int) (Group, error)
 }
 

@@ -157,7 +157,7 @@ func (b *paperWriter) retries() {
 
 func (b *paperWriter) spread() {
 	b.p("## The default for the spread of renewals\n")
-	b.p("1,024 agents renew every 5 s, which is 205 writes a second if they are spread well. The most writes in any second of the minute after a cold start within one second, on a table of one partition:\n")
+	b.p("1,024 agents that renew every 5 s make 205 writes a second if the renewals are evenly spread. Here all agents start cold within one second, on a table with one partition. The table shows the highest number of writes in any one second of the following minute:\n")
 	b.p("| each renewal is early or late by | most writes in a second | most throttled in a second |\n|---|---|---|")
 	first := ours
 	first.name = "10 %, the first after a start or an outage 50 %"

@@ -123,7 +123,8 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// JSON has every valid value exactly, in characters that any terminal shows.
+// MarshalJSON reproduces every valid value exactly, and uses only characters that any
+// terminal can display.
 func TestMarshalJSON(t *testing.T) {
 	for name, hostile := range texttest.Hostile {
 		want := map[string]string{"text": hostile, hostile: "key"}

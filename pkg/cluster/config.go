@@ -62,7 +62,8 @@ func (c Config) withDefaults() (Config, error) {
 		if c.Cluster == "" {
 			c.Cluster = l.Pool
 		}
-		// Others read the members with leases from the leases of the pool of that name.
+		// Other processes find the members that hold leases by reading the leases of the
+		// pool with that name.
 		if _, pools := c.Coordinator.(interface{ ClustersArePools() }); pools && c.Cluster != l.Pool {
 			bad("Cluster %.80q with an agent of the pool %q: on the lease table no other node would see this one; leave Cluster empty, or use an agent of that pool", c.Cluster, l.Pool)
 		}

@@ -58,7 +58,7 @@ func resolve(t *testing.T, d *discovery.Directory) []discovery.Instance {
 	return list
 }
 
-// soon is when the changes of a call that was canceled are in the table.
+// soon is how long it may take until a canceled call's changes are in the table.
 const soon = 3 * time.Second
 
 // A call whose context ends, at whichever request, returns at once. Its change is made all

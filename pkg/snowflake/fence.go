@@ -54,13 +54,13 @@ func (t *Timeline) end(state lifeState) (last time.Time) {
 // seal ends the current term. The caller must hold mu.
 //
 // The order of the steps makes tm.last, the last tick stamped, exact. First the
-// deadline is set into the past, and only then is the clock read. Every call
-// reads the clock first and the deadline after it, so a call that has not seen
-// this deadline read the clock before seal did, stamps no later tick, and is
-// covered. The swap covers every ticket drawn so far and voids those of later
-// draws. A call that waits with a ticket and finds the deadline past calls
-// verdict, and gets its ID if its tick had begun at seal's reading, so tm.last
-// has really been stamped. Otherwise its ticket is void.
+// deadline is set to a time in the past, and only then is the clock read. Every
+// call reads the clock before the deadline, so a call that did not see the new
+// deadline read the clock before seal did, and cannot stamp a tick later than
+// tm.last. The swap covers every ticket drawn so far and voids those of later
+// draws. A call that waits with a ticket and finds that the deadline has passed
+// calls verdict, and gets its ID if its tick had begun when seal read the clock,
+// so tm.last has really been stamped. Otherwise its ticket is void.
 func (t *Timeline) seal() {
 	tm := t.term.Load()
 	tm.deadline.Store(math.MinInt64)

@@ -69,7 +69,8 @@ func raw(t *testing.T, address, text string) (status []int, body string) {
 	}
 }
 
-// Requests that a web page can make a browser send are refused; those of a program are not.
+// Requests that a browser may have sent on behalf of a web page are refused. Requests from
+// other programs are not.
 func TestOrigin(t *testing.T) {
 	address := listening(t, snowflake.Default())
 	_, port, _ := net.SplitHostPort(address)

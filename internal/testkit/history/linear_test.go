@@ -19,10 +19,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// Porcupine judges the histories of clients that use one store at the same time. There must
-// be an order of the calls, with each at a time between its beginning and its end, in which
-// every answer is the one that Write.Apply returns. A call without an answer may have been
-// done at any time after it began, or never, so it stays open until the end of the history.
+// Porcupine judges the histories of clients that use one store at the same time. It must be
+// possible to order the calls, each taking effect at some time between its beginning and its
+// end, so that every answer is the one that Write.Apply returns. A call without an answer may
+// have taken effect at any time after it began, or never, so it stays open until the end of
+// the history.
 
 var linearSeed = flag.Uint64("linear", 0, "seed of the histories; 0 draws one")
 

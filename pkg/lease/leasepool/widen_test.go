@@ -416,8 +416,8 @@ func TestSleeperLearnsTheWidth(t *testing.T) {
 	})
 }
 
-// A widener that dies does not stop anyone. A holder that the open try keeps from
-// reserving what it needs voids the try, and the next widener begins again.
+// A widener that dies blocks nobody. If its open try keeps a holder from reserving what
+// it needs, the holder voids the try, and the next widener starts over.
 func TestDeadWidenerStopsNobody(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)

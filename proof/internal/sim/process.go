@@ -116,7 +116,8 @@ func (p *process) isDead() bool {
 	}
 }
 
-// stop waits while the machine is paused at that place, and reports whether it was.
+// stop waits until the machine, if it is paused at the given place, resumes. It reports
+// whether the machine was paused.
 func (p *process) stop(at string) bool {
 	resume := p.paused(at)
 	if resume == nil {

@@ -45,7 +45,7 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 // kill is kill -9. It is not an error if the process is already dead.
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
-// wait waits until the process has ended. Call it after stdout was read to its end.
+// wait waits for the process to end. Call it only after stdout has been read to the end.
 func (p *process) wait() error {
 	err := p.cmd.Wait()
 	if said := p.stderr.reason(); err != nil && said != "" {

@@ -76,7 +76,7 @@ const (
 type Event struct {
 	At   int64 `json:"at"` // true time
 	Kind Kind  `json:"kind"`
-	// Who names the process that holds an Item or made a Stamp.
+	// Who is the process that holds an Item or made a Stamp.
 	Who     int   `json:"who,omitempty"`
 	Of      int   `json:"of,omitempty"` // of a Copy: the process that was copied
 	Node    int   `json:"node,omitempty"`

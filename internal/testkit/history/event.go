@@ -76,7 +76,7 @@ const (
 type Event struct {
 	At   int64 `json:"at"` // true time
 	Kind Kind  `json:"kind"`
-	// Who is the process that holds an Item or made a Stamp.
+	// Process number: the holder of an Item, or the maker of a Stamp.
 	Who     int   `json:"who,omitempty"`
 	Of      int   `json:"of,omitempty"` // of a Copy: the process that was copied
 	Node    int   `json:"node,omitempty"`

@@ -56,7 +56,7 @@ lanes='localstack readme,ui faults pages deployed,awsverify,release'
 # specification, in sixteen configurations of 10 to 30 s each, which a slow machine does not
 # finish; ten million steps of the model, and sixty hours of real agents; identical functions
 # from two directories with empty caches; other platforms; a release's files.
-slow() { go test -count=1 -timeout 20m -run "^($slow)\$" ./cmd/nodelease ./infra ./functions/internal/rie; }
+slow() { scripts/dynamodb-local.sh run -- go test -count=1 -timeout 20m -run "^($slow)\$" ./cmd/nodelease ./infra ./functions/internal/rie; }
 pages() { cmd/nodelease/internal/ui/e2e/test.sh; }
 benches() { scripts/postgres.sh && (cd bench && go test -vet=off $again -timeout 20m -parallel 4 ./...); }
 race() { scripts/postgres.sh && CGO_ENABLED=1 scripts/dynamodb-local.sh run -- go test -race $again -timeout 30m ./pkg/... ./internal/... ./functions/...; }
@@ -103,7 +103,7 @@ long=(kills)
 
 # The downloads of the steps. A download that another step has already made takes no time.
 fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }
-fetch_slow() { scripts/rie.sh >/dev/null; }
+fetch_slow() { scripts/rie.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
 fetch_benches() { scripts/postgres.sh; }
 fetch_ui() { scripts/chromium.sh >/dev/null && scripts/npm.sh; }
 fetch_pages() { fetch_ui; }

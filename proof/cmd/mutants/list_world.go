@@ -61,6 +61,9 @@ func hasKey(av, key attributes) bool {
 		ceiling = a.ceiling
 	}
 `, ``, "world:deploys,glitch:16,20:10"},
+	{"world: a release after a glitch forgets what was stamped", renew, `		last = a.timeline.Seal()
+`, `		last = wall
+`, "world:deploys,glitch,waiting:9,12:10"},
 	{"world: a node looks before it is recorded", "pkg/cluster/session.go", `	if l.Metadata[metaSession] != n.now.self.SessionID {
 		n.cfg.Agent.RenewNow()
 		return errUnrecorded

@@ -50,7 +50,7 @@ reads_localstack='. :(glob,exclude)*.md :!docs :!bench :!clients :!proof :!relea
 # These steps mostly wait for schedules and alarms, a fleet or a browser. Each word is a lane: its steps run one after the other, in parallel with the
 # other lanes and with the other steps. The lanes' output is shown when the other steps have ended, or as soon as a step of a lane fails. The step
 # release comes after awsverify, because it rebuilds the template that awsverify deploys.
-lanes='localstack readme,ui faults pages deployed,awsverify,release'
+lanes='localstack readme,ui faults deployed,awsverify,release'
 
 # The proofs: the slow tests; all of the page in a browser; the benchmarks' tests, which are
 # a module of their own; the embedded server compared with DynamoDB Local and with dynoxide
@@ -98,7 +98,7 @@ release() { # builds a release's files, and tries each way of installing as an o
 	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
 }
 clients() { clients/test.sh; } # tests the clients in Java, Python and JavaScript, as packages and with the real sidecar
-proofs=(slow race pages benches differential hostile heavy spec sim reproducible platforms clients deployed awsverify release)
+proofs=(slow race benches differential hostile heavy spec sim reproducible platforms clients pages deployed awsverify release)
 
 # These steps are too slow for each run of CI, so they run only by name.
 long=(kills)

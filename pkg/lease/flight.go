@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // flight is one round of requests, for all callers that wait for it.
@@ -67,9 +69,10 @@ func (o *OnDemand) takeOff(ctx context.Context) {
 		}()
 		f.err = o.fly(ctx)
 		switch cause := context.Cause(ctx); {
-		case f.err == nil || cause == nil:
-		case errors.Is(cause, ErrClosed):
-			f.err = cause
+		case f.err == nil:
+		case errors.Is(cause, ErrClosed), errors.Is(f.err, snowflake.ErrClosed): // Close closes the timeline first
+			f.err = o.closedError()
+		case cause == nil:
 		case !errors.Is(f.err, ErrPoolExhausted): // which is more specific
 			f.err = o.late(f.err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -154,7 +155,7 @@ func TestMeasurementsAreReadSeldom(t *testing.T) {
 		began := time.Now()
 		ids(t, a)
 		fixture.Wait(150 * time.Second)
-		s.reads = nil // forget the reads of the start
+		s.takeReads() // those of the start
 		var counted, grew time.Time
 		// Each of 37 reads in 4 h counts by chance, one in eight: none in one run of 140.
 		for time.Since(began) < 4*time.Hour || counted.IsZero() && time.Since(began) < 24*time.Hour {
@@ -173,12 +174,13 @@ func TestMeasurementsAreReadSeldom(t *testing.T) {
 		if counted.IsZero() || grew.Sub(counted) > 10*time.Second {
 			t.Errorf("counted after %v, and grew %v later, want with the next renewal", counted.Sub(began), grew.Sub(counted))
 		}
-		for i := 1; i < len(s.reads); i++ {
-			if d := s.reads[i].Sub(s.reads[i-1]); d < 5*time.Minute {
+		reads := s.takeReads()
+		for i := 1; i < len(reads); i++ {
+			if d := reads[i].Sub(reads[i-1]); d < 5*time.Minute {
 				t.Errorf("read again after %v, want 5 min at least", d)
 			}
 		}
-		if n := len(s.reads); n < 20 {
+		if n := len(reads); n < 20 {
 			t.Errorf("read %d times in 4 h, want every 5 to 8 min", n)
 		}
 	})
@@ -187,11 +189,23 @@ func TestMeasurementsAreReadSeldom(t *testing.T) {
 // readPool remembers when the pool's item was read.
 type readPool struct {
 	*fixture.Network
-	reads []time.Time
+	mu    sync.Mutex
+	reads []time.Time // guarded by mu
+}
+
+// takeReads returns the times of the reads, and forgets them.
+func (s *readPool) takeReads() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reads := s.reads
+	s.reads = nil
+	return reads
 }
 
 func (s *readPool) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	s.mu.Lock()
 	s.reads = append(s.reads, time.Now())
+	s.mu.Unlock()
 	return s.Network.PoolItem(ctx, pool)
 }
 

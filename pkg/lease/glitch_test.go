@@ -316,3 +316,57 @@ func claimDuringAGlitch(t *testing.T, stamps bool) {
 		}
 	})
 }
+
+// copiedInRead is a store whose machine is copied while the pool's item is read.
+type copiedInRead struct {
+	toldTime
+	copied func()
+}
+
+func (s copiedInRead) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	s.copied()
+	return s.toldTime.PoolItem(ctx, pool)
+}
+
+// The machine is copied while the agent compares its clock with the store's, after a claim
+// during a glitch. The agent must not release the node ID, because the other copy may stamp
+// everything that is reserved.
+func TestCopiedAfterAGlitch(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, clock := fixture.NewNetwork(1), &snapshots{Clock: leasetest.NewClock(0)}
+		begun := false
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			c, ok := w.(protocol.Claim)
+			if !ok || begun {
+				return do()
+			}
+			begun = true
+			if res, err := s.Memory.Write(ctx, protocol.Raise{Key: c.Key, To: protocol.Trunc(time.Now().Add(50 * time.Minute))}); err != nil || !res.Applied {
+				t.Error(res, err)
+			}
+			clock.Step(time.Hour)
+			c.At, c.ExpiresAt, c.ReservedUntil = c.At.Add(time.Hour), c.ExpiresAt.Add(time.Hour), c.ReservedUntil.Add(time.Hour)
+			return s.Memory.Write(ctx, c)
+		})
+		var right atomic.Bool
+		cfg := fixture.Config(copiedInRead{toldTime{s}, func() {
+			if right.CompareAndSwap(true, false) {
+				clock.generation.Add(1)
+			}
+		}})
+		cfg.Clock = clock
+		a := fixture.Start(t, cfg)
+		clock.Step(-time.Hour)
+		right.Store(true)
+		fixture.Wait(time.Minute)
+		if right.Load() {
+			t.Fatal("the clock was not compared")
+		}
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("got %v, want lost", err)
+		}
+		if l := item(t, s, 0); l.Holder == "" || time.Until(l.ReservedUntil) < 55*time.Minute {
+			t.Errorf("got %+v, want it left to the other copy", l)
+		}
+	})
+}

@@ -17,6 +17,7 @@ var copyMutants = []mutant{
 	{"a release after a glitch forgets what was stamped", renew, `		last = a.timeline.Seal()
 `, `		last = wall
 `, leaseOwn},
+	{"a release after a glitch frees what a copy may stamp", renew, `early := !copied && a.over`, `early := (copied || !copied) && a.over`, leaseOwn},
 	{"a jumped clock is confirmed by a renewal", renew, `	if jumped {
 		ceiling = a.ceiling
 	}

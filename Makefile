@@ -56,6 +56,10 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 spec: ## check the specification of proof/spec with TLC (Java, Maven)
 	scripts/tlc.sh
 
+api: ## record the exported API in api/go.txt, and its changes since the last release in api/apidiff.txt
+	go test -count=1 ./internal/docs -run 'TestAPIBaseline$$' -update
+	cd release && go test -count=1 . -run 'TestAPIChanges$$' -update
+
 docs: ## regenerate the generated parts of the documentation: floors, flags, mutants, costs, IAM policies, the sidecar's answers, modules by package
 	go run ./proof/cmd/mutants -update
 	go test -count=1 ./internal/docs -run 'FloorsPage|Consumers' -update
@@ -112,4 +116,4 @@ trace: ## measure the web UI in a DevTools trace of Chromium: 65,536 node IDs un
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit proof ci release-snapshot release lint bench bench-lease fleet-page bench-clients bench-postgres vuln sim fuzz spec docs mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test aws-verify ui picture layouts trace fmt
+.PHONY: help api demo test unit proof ci release-snapshot release lint bench bench-lease fleet-page bench-clients bench-postgres vuln sim fuzz spec docs mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test aws-verify ui picture layouts trace fmt

@@ -92,7 +92,7 @@ deployed() { # tests changes of the stack, a function that makes IDs, and every 
 }
 awsverify() { localstack/test.sh verify; } # runs make aws-verify on LocalStack; the checks that are not possible there must be those of the committed list
 kills() { localstack/test.sh kills; } # kills such runs at each step
-release() { # builds a release's files, and tries each way of installing as an outsider would
+release() { # builds a release's files, tries each way of installing as an outsider would, and compares the exported API with the last release's
 	scripts/release.sh snapshot
 	(cd release && go test -count=1 -timeout 15m ./... -args -dist "$PWD/../dist")
 	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers

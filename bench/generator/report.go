@@ -24,11 +24,11 @@ func (r *report) markdown() string {
 	if r.note != "" {
 		p("%s", r.note)
 	}
-	p("Compare figures of one table with each other only. All include what it costs to call a function and to look whether to stop.\n")
+	p("Compare figures only within one table. All figures include the call of a function and the check whether to stop.\n")
 	p("![Time per ID below the cap, and CPU time per ID at the cap](benchmarks-generator.svg)\n")
 
 	p("## The bars\n")
-	p("Set before the measurement. A ratio is taken run by run. A miss stays a miss.\n")
+	p("The bars were set before the measurement. A ratio is taken run by run. A missed bar is reported as missed.\n")
 	p("| | asked for | measured | |\n|---|---|---|---|")
 	for _, x := range r.bars() {
 		sign, verdict := "≤", "met"
@@ -40,10 +40,10 @@ func (r *report) markdown() string {
 		}
 		p("| %s | %s %v | %s | %s |", x.what, sign, x.want, x.got.format(x.digits), verdict)
 	}
-	p("\nWith busy neighbours, ours at 64 goroutines reached %s of the format's cap and cannot go faster: that ratio shows how much of the machine the scheduler gave to the peer's spinning.", find(r.busy, ours, 64).of(efficiency).format(3))
+	p("\nWith busy neighbours, Nodelease at 64 goroutines reached %s of the format's cap, and cannot go faster. So its ratio over bwmarrin's throughput shows how much of the machine the scheduler gave to bwmarrin's spinning.", find(r.busy, ours, 64).of(efficiency).format(3))
 
 	p("\n## Below the cap\n")
-	p("A layout whose sequence is never used up (22 bits; bwmarrin likewise), so that the code is measured and not the format. ns of wall time per ID with 1, 2 and 64 goroutines, the fastest of ten slices of each run; and ns of CPU time, which a busy machine disturbs less.\n")
+	p("The layout has a sequence that is never used up (22 bits, for bwmarrin too), so that the code is measured and not the format. The first columns are ns of wall time per ID with 1, 2 and 64 goroutines, in the fastest of ten slices of each run. The CPU columns are ns of CPU time, which a busy machine disturbs less.\n")
 	p("| | 1 | 2 | 64 | CPU, 1 | CPU, 64 | 1, over bwmarrin | 64, over bwmarrin |\n|---|---|---|---|---|---|---|---|")
 	for _, x := range r.below {
 		if x.goroutines != 1 {
@@ -59,15 +59,15 @@ func (r *report) markdown() string {
 	}
 
 	p("\n## At the cap\n")
-	p("4,096 IDs per millisecond and node, 244.1 ns per ID: less would be time that has not come. Ours holds a lease, which is renewed each second, on a store in memory. sonyflake's own cap is 256 IDs in 10 ms: 39,063 ns.")
-	p("Of 64 callers who ask again at once, 64 in 4,096 calls have to wait for the next millisecond; that p99 is near 1 ms is the format's doing.\n")
+	p("The format's cap is 4,096 IDs per millisecond and node, or 244.1 ns per ID. A generator that takes less time uses milliseconds that have not come. sonyflake's own cap is 256 IDs in 10 ms, or 39,063 ns per ID. Nodelease holds a lease on a store in memory, and renews it each second.\n")
+	p("If 64 callers ask again at once, 64 in 4,096 calls have to wait for the next millisecond. So a p99 near 1 ms is due to the format.\n")
 	r.capTable(p, r.cap, true)
 
 	p("\n## At the cap, with four processes that use up a core each\n")
 	r.capTable(p, r.busy, false)
 
 	p("\n## Does the harness see bugs?\n")
-	p("64 goroutines, all IDs compared, stamps against the wall clock after the call. The last two have a bug planted: one keeps time and sequence in two words, one borrows time.\n")
+	p("64 goroutines generate IDs. All IDs are compared with each other, and their stamps with the wall clock after the call. The last two generators have a planted bug: one keeps time and sequence in two words, the other borrows time.\n")
 	p("| | IDs | duplicates | out of order | ahead of the clock |\n|---|---|---|---|---|")
 	for _, v := range r.checks {
 		p("| %s | %d | %d | %d | %s |", v.name, v.ids, v.duplicates, v.disorder, max(v.ahead, 0).Round(time.Millisecond))

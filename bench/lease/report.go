@@ -47,12 +47,12 @@ func (r *report) markdown() string {
 	p("Measured %s on %s and %s at the end, with `make bench-lease`, in one run of %v. %s", r.began.Format(time.DateOnly), r.machine, r.endLoad, r.took.Round(time.Second), r.note)
 	p("[ID generators](benchmarks-generator.md) · [Fleet simulation](benchmarks-fleet.md): whole fleets against DynamoDB's limits.\n")
 	p("![Requests and wall time until all claimants of a herd have a number](benchmarks.svg)\n")
-	p("Ours, [dynamolock](https://github.com/cirello-io/dynamolock) v2.1.0 and Zeebe's algorithm work on the same DynamoDB Local, each through one client of the AWS SDK for the whole herd (128 connections). The client's")
-	p("transport counts every request that leaves the process. etcd runs as a server with one member in the measuring process, with its log on disk, counted by gRPC interceptors (`Txn` as a write, `Range` as a query).")
-	p("DynamoDB Local handles requests one at a time, so **the times show how the contenders compare on this machine, not how long DynamoDB would take**. The numbers of requests are the same anywhere.\n")
+	p("Nodelease, [dynamolock](https://github.com/cirello-io/dynamolock) v2.1.0 and Zeebe's algorithm work on the same DynamoDB Local. Each uses one client of the AWS SDK for the whole herd (128 connections). The client's")
+	p("transport counts every request that leaves the process. etcd runs as a server with one member in the measuring process, with its log on disk. gRPC interceptors count its requests (`Txn` as a write, `Range` as a query).\n")
+	p("DynamoDB Local handles requests one at a time. So **the times show how the contenders compare on this machine, not how long DynamoDB would take**. The numbers of requests are the same anywhere.\n")
 
 	p("## The bars\n")
-	p("Set before the measurement. A miss stays a miss.\n")
+	p("The bars were set before the measurement. A missed bar is reported as missed.\n")
 	p("| | asked for | measured | |\n|---|---|---|---|")
 	for _, x := range r.bars() {
 		sign, verdict := "≤", "met"
@@ -75,11 +75,14 @@ func (r *report) markdown() string {
 		p("| %s | %s %v | %s | %s |", x.what, sign, x.want, got, verdict)
 	}
 
-	p("\nA herd of as many claimants as node IDs guesses all at once, so more than a third of the guesses are refused. A claimant then pauses for up to twice the time of the answer, and its search sees what others have claimed: without the pause a claim needs 3.2 requests, as etcd's does here, and with it the last ones take longer. Wall time depends on the load of the machine more than requests do.")
+	p("\nA herd of as many claimants as node IDs guesses all at once, so more than a third of the guesses are refused. A claimant whose guess was refused pauses for up to twice the time of the answer, so that its search sees what others have claimed. Without the pause, a claim needs 3.2 requests, as etcd's does here. With the pause, the last claimants take longer. Wall time depends on the load of the machine more than requests do.")
 	p("\n## Claims\n")
-	p("The given number of claimants start at once, with as many node IDs, all free, as when a fleet starts. *Ours* is everything that `lease.Start` does: one GetItem of a [hint card](architecture.md#the-item-and-its-cards), which the bootstrap function wrote, then the claim and, if that is refused, a Query of 16 node IDs. *dynamolock* uses one lock per node ID with `FailIfLocked`; the loser of a race")
-	p("looks again after 10 ms instead of the default 1 s. *Zeebe's algorithm* reads the numbers from 0 on with one GetItem each, and claims the first free one with a compare-and-set, as its `RepositoryNodeIdProvider` does on S3. *etcd* grants a lease,")
-	p("tries a random number in a transaction and, if that is taken, lists all keys and tries a random free one, which is our own strategy. p50 and p99 are the times that a claimant needs from its start until it has a number.\n")
+	p("The given number of claimants start at once, as when a fleet starts. There are as many node IDs, and all of them are free.\n")
+	p("- *nodelease* is everything that `lease.Start` does: one GetItem of a [hint card](architecture.md#the-item-and-its-cards) that the bootstrap function wrote, and then the claim. If the claim is refused, a Query of 16 node IDs follows.")
+	p("- *dynamolock* uses one lock per node ID with `FailIfLocked`. The loser of a race looks again after 10 ms instead of the default 1 s.")
+	p("- *Zeebe's algorithm* reads the numbers from 0 on with one GetItem each. It claims the first free one with a compare-and-set, as its `RepositoryNodeIdProvider` does on S3.")
+	p("- *etcd* grants a lease and tries a random number in a transaction. If that number is taken, it lists all keys and tries a random free one, which is our own strategy.\n")
+	p("p50 and p99 are the times that a claimant needs from its start until it has a number.\n")
 	p("| | claimants | requests a claim | conditional writes | refused | Queries | read units | all have one in | p50 | p99 |\n|---|---|---|---|---|---|---|---|---|---|")
 	for _, size := range r.sizes {
 		for _, h := range r.herds {
@@ -98,12 +101,12 @@ func (r *report) markdown() string {
 			p("| %s | %d | %s%.2f | %s%.2f | %s%.2f | %.2f | %s | %s | %s | %s |", h.name, size, bound, h.each(t.requests), bound, h.each(t.writes), bound, h.each(t.refused), h.each(t.queries), units, all, p50, p99)
 		}
 	}
-	p("\nHerds run %d times in turns, and the one with the middle time is in the table; those of more than %v run once. A herd that has not ended after %v is cut off: its counts cover the requests until then, and are lower bounds (>).", herdRuns, longHerd, r.patience)
-	p("DynamoDB bills a refused conditional write like one that is done: the writes column, times the item's size in KB rounded up, is the bill. A hint card is half a unit, an eventually consistent Query of 16 node IDs half a unit or one; a strongly consistent GetItem is one.")
+	p("\nHerds run %d times in turns, and the table has the run with the middle time. Herds that take more than %v run once. A herd that has not ended after %v is cut off: its counts cover the requests until then, and are lower bounds (>).\n", herdRuns, longHerd, r.patience)
+	p("DynamoDB bills a refused conditional write like a successful one. So the bill is the writes column, times the item's size in KB rounded up. A hint card is half a unit. An eventually consistent Query of 16 node IDs is half a unit or one. A strongly consistent GetItem is one.")
 
 	p("\n## Renewals and releases\n")
-	p("%d holders, %d renewals each, twice a second. Capacity as DynamoDB Local reports it (`ReturnConsumedCapacity`); beside it the formula,", keepers, renewalsOf)
-	p("⌈item size / 1 KB⌉ write units for a write and ⌈size / 4 KB⌉ read units for a strongly consistent read.\n")
+	p("There are %d holders with %d renewals each, twice a second. The table has the capacity as DynamoDB Local reports it (`ReturnConsumedCapacity`). In brackets is the result of the formula:", keepers, renewalsOf)
+	p("⌈item size / 1 KB⌉ write units for a write, and ⌈size / 4 KB⌉ read units for a strongly consistent read.\n")
 	p("| | requests a renewal | write units (formula) | read units (formula) | p50 | p99 | requests a release | write units (formula) |\n|---|---|---|---|---|---|---|---|")
 	for _, u := range r.upkeeps {
 		n, k := float64(u.renewals), float64(u.releases)
@@ -114,16 +117,16 @@ func (r *report) markdown() string {
 		name := strings.TrimSuffix(u.name, ", in key order")
 		p("| %s | %.2f | %s | %s | %s | %s | %.2f | %s |", name, float64(u.renew.requests)/n, units[0], units[1], short(u.p50), short(u.p99), float64(u.release.requests)/k, units[2])
 	}
-	p("\nIn turns with a plain `UpdateItem` that has a condition and whose answer is ignored (1,000 each after as many to warm up, medians): plain %s, our renewal %s (%.2f), the write of our claim %s (%.2f). The difference is the longer expression, and the item in the answer, which is how", short(r.plain.bare), short(r.plain.renew), r.plain.ratio(), short(r.plain.claim), r.plain.claimRatio())
-	p("a holder learns without a read what became of an attempt whose answer was lost.")
+	p("\nThe last comparison is with a plain `UpdateItem` that has a condition and whose answer is ignored. Each kind of write was sent 1,000 times, in turns, after as many to warm up. The medians are %s for the plain write, %s for our renewal (%.2f times as much), and %s for the write of our claim (%.2f times).", short(r.plain.bare), short(r.plain.renew), r.plain.ratio(), short(r.plain.claim), r.plain.claimRatio())
+	p("Our writes take longer because their expressions are longer, and because the answer has the item. From the item, a holder learns without a read whether an attempt whose answer was lost has succeeded.")
 
-	p("\n## From a crash until the number is someone else's\n")
-	p("One number, leases of %v; its holder dies right after a renewal. One claimant waits from that moment on; another one starts %v later, when the lease has long run out.\n", crashed, 2*crashed)
-	p("| | who waits from the crash on | who comes %v after it |\n|---|---|---|", 2*crashed)
+	p("\n## From a crash until another process has the number\n")
+	p("There is one number, with leases of %v. Its holder dies right after a renewal. One claimant waits from that moment on. Another claimant starts %v later, when the lease has long expired.\n", crashed, 2*crashed)
+	p("| | a claimant that waits from the crash on | a claimant that starts %v after it |\n|---|---|---|", 2*crashed)
 	for _, c := range r.crashes {
 		p("| %s | %s | %s |", strings.TrimSuffix(c.name, ", in key order"), short(c.waiting), short(c.later))
 	}
-	p("\nOurs waits for the expiry plus the claim guard (a tenth of the lease, at most 1 s), which is the price of exclusivity under clock error; dynamolock, which compares no clocks, watches every dead lock for a full lease before it believes in the death, however long ago that was.")
+	p("\nNodelease waits for the expiry plus the claim guard (a tenth of the lease, at most 1 s). The claim guard is the price of exclusivity under clock error. dynamolock compares no clocks. So each claimant watches a dead lock for a full lease before it takes the lock, however long ago the holder died.")
 	return b.String()
 }
 

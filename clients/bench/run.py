@@ -110,8 +110,11 @@ lines = "\n".join(rows)
 Path(sys.argv[1]).write_text(f"""# Benchmarks: clients in other languages
 
 Measured {datetime.date.today()} on {cpu()}, {os.cpu_count()} cores, {platform.system()}; {version('java', '-version')}, Python {platform.python_version()}, Node {version('node', '--version')}; load {load:.2f} at the start,
-with `make bench-clients`: one run, one sidecar on a Unix socket, the default layout; after a round to warm up five rounds of {seconds} s, in which ours and the peers take turns; median and
-<sub>smallest–largest</sub>. The sidecar ran on the same cores. A miss stays a miss.
+with `make bench-clients`.
+
+- There was one run, with one sidecar on a Unix socket and the default layout. The sidecar ran on the same cores.
+- After a round to warm up, there were five rounds of {seconds} s, in which our clients and the peers took turns. The tables have the median and <sub>smallest–largest</sub>.
+- A missed bar is reported as missed.
 
 ## The bars
 
@@ -119,12 +122,15 @@ with `make bench-clients`: one run, one sidecar on a Unix socket, the default la
 |---|---|---|---|
 {table}
 
-A new Java process spends most of the time to its first ID in what the JDK loads for a Unix socket. Each jar on the class path adds to it, since the JDK looks for providers in all of them: with
-the jars of both peers, 1.5 MB, {median(beside):.1f} ms <sub>{min(beside):.1f}–{max(beside):.1f}</sub>. With an archive of the classes (`-XX:ArchiveClassesAtExit`, then `-XX:SharedArchiveFile`) it is {median(cds):.1f} ms
-<sub>{min(cds):.1f}–{max(cds):.1f}</sub>. First IDs are those of 15 processes. The sixteen clients below have each had a block before their time is taken.
+Until its first ID, a new Java process spends most of the time on the classes that the JDK loads for a Unix socket. The figures are of 15 processes:
 
-The default layout has 4,096 IDs per millisecond and node ID: all clients of one sidecar together make 4.1 M IDs/s, however fast they are. A turn that follows a pause also has the 250 ms before it,
-which nobody used: with turns of half a second up to 6.1 M IDs/s. For the ratios both sides are held to 4.1 M.
+- Each jar on the class path adds time, because the JDK looks for providers in all of them. With the jars of both peers, 1.5 MB, the first ID takes {median(beside):.1f} ms <sub>{min(beside):.1f}–{max(beside):.1f}</sub>.
+- With an archive of the classes (`-XX:ArchiveClassesAtExit`, then `-XX:SharedArchiveFile`), it takes {median(cds):.1f} ms <sub>{min(cds):.1f}–{max(cds):.1f}</sub>.
+
+Each of the sixteen clients has had a block before its time is taken.
+
+The default layout has 4,096 IDs per millisecond and node ID. So all clients of one sidecar together make 4.1 M IDs/s, however fast they are. A turn that follows a pause can also use the 250 ms before it,
+because nobody used them. With turns of half a second, this allows up to 6.1 M IDs/s. For the ratios, both sides are capped at 4.1 M.
 
 ## Million IDs per second
 
@@ -132,8 +138,13 @@ which nobody used: with turns of half a second up to 6.1 M IDs/s. For the ratios
 |---|---|---|
 {lines}
 
-TSID Creator does not wait when a millisecond is used up: it goes on with the next one, and was up to {ahead:,.0f} ms ahead of the clock after its turn. After a restart it would make some of these IDs again.
-hutool waits for the clock; snowflake-id returns `None`, which is not counted, and is not safe for threads: behind a lock it is what ours is. None of them has a lease: two processes with one node ID make the same IDs.
+When a millisecond is used up, the generators behave differently:
 
-A request for a block, of sixteen clients that never have enough (`n=1048576`), {s['requests']:,} requests in 5 s, at least {s['least']} per client: p50 {s['p50']:.1f} ms, p99 {s['p99']:.1f} ms, p99.9 {s['p999']:.1f} ms, slowest {s['max']:.1f} ms.
+- TSID Creator does not wait. It goes on with the next millisecond, and was up to {ahead:,.0f} ms ahead of the clock after its turn. After a restart, it would make some of these IDs again.
+- hutool waits for the clock.
+- snowflake-id returns `None`, which is not counted. It is not safe for threads. For a fair comparison with our client, see the row behind a lock.
+
+None of the peers has a lease, so two processes with one node ID make the same IDs.
+
+Sixteen clients that never have enough (`n=1048576`) sent {s['requests']:,} requests for a block in 5 s, at least {s['least']} per client. A request took {s['p50']:.1f} ms (p50), {s['p99']:.1f} ms (p99), {s['p999']:.1f} ms (p99.9) and {s['max']:.1f} ms (slowest).
 """)

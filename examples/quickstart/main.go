@@ -13,20 +13,20 @@ import (
 func main() {
 	ctx := context.Background()
 
-	agent, err := lease.Start(ctx, lease.Config{}) // table and pool come from the environment
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer agent.Close() // after draining; releases the node ID
+	agent, err := lease.Start(ctx, lease.Config{}) // the table and the pool come from the environment
+	check(err)
+	defer agent.Close() // releases the node ID
 
 	ids, err := snowflake.New(agent) // the layout of the IDs is the pool's
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	id, err := ids.Next()
+	check(err)
+	fmt.Println(agent.NodeID(), id)
+}
 
+// check ends the program on an error. A service would return the error instead.
+func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(agent.NodeID(), id)
 }

@@ -94,7 +94,7 @@ func comparable(s *types.Struct) string {
 	return ""
 }
 
-// The exported API of the public packages is a contract: api/go.txt has it.
+// The exported API of the public packages is a contract: api/go.txt has it. TestAPIChanges of the module release says which changes break programs.
 func TestAPIBaseline(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in -short: it compiles the CDK, which no other package needs")
@@ -135,6 +135,6 @@ func compare(t *testing.T, file string, lines []string) {
 		}
 	}
 	if t.Failed() {
-		t.Error("if that is intended, run go test ./internal/docs -run TestAPIBaseline -update, and add the line to CHANGELOG.md that TestBaselinesInChangelog asks for")
+		t.Error("if that is intended, run make api, and add the line to CHANGELOG.md that TestBaselinesInChangelog asks for")
 	}
 }

@@ -3,6 +3,7 @@ package protocol
 import (
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -44,7 +45,7 @@ func (w Seed) update() update {
 func (w Claim) update() update {
 	u := update{
 		set: "SET holder = :session, task = :task, version = version + :one, renewal = :zero, lease_ms = :ttl, " +
-			"expires_at = :expires_at, not_before = reserved_until, reserved_until = :reserved_until, metadata = :metadata, " +
+			"expires_at = :expires_at, not_before = reserved_until, reserved_until = :reserved_until, " +
 			"taken_from = if_not_exists(holder, :nobody)",
 		onlyIf: "version BETWEEN :zero AND :most AND attribute_not_exists(retired) " +
 			"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :known) " +
@@ -52,15 +53,25 @@ func (w Claim) update() update {
 			"AND reserved_until BETWEEN :zero AND :reserved_by",
 		values: attributes{
 			":session": str(w.Session), ":task": str(w.Task), ":one": num(1), ":zero": num(0), ":ttl": num(w.TTL.Milliseconds()),
-			":expires_at": millis(w.ExpiresAt), ":reserved_until": millis(w.ReservedUntil), ":metadata": stringMap(w.Metadata),
+			":expires_at": millis(w.ExpiresAt), ":reserved_until": millis(w.ReservedUntil),
 			":nobody": str(""), ":most": num(int64(mostEver - 1)), ":known": num(w.WidenTry), ":expired_before": millis(w.expiredBefore()), ":reserved_by": millis(w.reservedBy()),
 		},
 	}
+	var gone []string // what the previous holder may have left
 	if w.OnDemand {
 		u.set += ", on_demand = :on_demand"
 		u.values[":on_demand"] = boolean(true)
 	} else {
-		u.set += " REMOVE on_demand"
+		gone = append(gone, "on_demand")
+	}
+	if len(w.Metadata) > 0 {
+		u.set += ", metadata = :metadata"
+		u.values[":metadata"] = stringMap(w.Metadata)
+	} else {
+		gone = append(gone, "metadata")
+	}
+	if len(gone) > 0 {
+		u.set += " REMOVE " + strings.Join(gone, ", ")
 	}
 	return u
 }

@@ -35,6 +35,8 @@ const (
 	maxKey = 13 << 10
 	// maxDepth is more than the 32 levels that DynamoDB stores, doubled for their types.
 	maxDepth = 100
+	// tinyBytes is far below each limit above, and more than the answer to a write of one lease.
+	tinyBytes = 4 << 10
 )
 
 // trimmed is an attribute that does not occur in items: it marks an item of which
@@ -57,8 +59,24 @@ type trimmer struct {
 	envelope      int    // number of bytes outside items
 }
 
-// trim reads an answer to its end, bounded as above.
+// trim reads an answer to its end, bounded as above. An answer that is too small to exceed
+// a limit is not looked into.
 func trim(r io.Reader) ([]byte, error) {
+	tiny := make([]byte, tinyBytes)
+	n, err := io.ReadFull(r, tiny)
+	switch tiny = tiny[:n]; {
+	case err == nil:
+		return trimAll(io.MultiReader(bytes.NewReader(tiny), r))
+	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, err
+	case n > 0 && tiny[0] == '{' && bytes.Count(tiny, []byte("{"))+bytes.Count(tiny, []byte("[")) <= maxDepth:
+		return tiny, nil
+	}
+	return trimAll(bytes.NewReader(tiny))
+}
+
+// trimAll is trim for answers of any size.
+func trimAll(r io.Reader) ([]byte, error) {
 	t := &trimmer{out: make([]byte, 0, 1<<10)} // one item
 	in := bufio.NewReaderSize(io.LimitReader(r, maxStream+1), 4<<10)
 	read, text, escaped := 0, false, false

@@ -55,6 +55,9 @@ func TestTrimKeepsOurs(t *testing.T) {
 				t.Errorf("%s: got %.300s, %v, want it as it was: %.300s", name, got, err, answer)
 			}
 		}
+		if got, err := trimAll(strings.NewReader(answer)); err != nil || string(got) != answer {
+			t.Errorf("%s, looked into: got %.300s, %v, want it as it was: %.300s", name, got, err, answer)
+		}
 	}
 }
 
@@ -156,6 +159,7 @@ func TestTrimEnds(t *testing.T) {
 		"an item":           io.MultiReader(strings.NewReader(`{"Item":{`), &endless{text: `"pool_group":{"S":"x"},`}),
 		"a key":             io.MultiReader(strings.NewReader(`{"Item":{"node_id":{"N":"`), &endless{text: "1"}),
 		"levels":            &endless{text: "["},
+		"few bytes":         strings.NewReader(`{"Item":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + "}"),
 		"ends":              strings.NewReader(`]`),
 		"nothing but names": io.MultiReader(strings.NewReader(`{"Item":{"`), &endless{text: "n"}),
 	} {
@@ -189,16 +193,19 @@ type counted int
 
 func (c *counted) Write(p []byte) (int, error) { *c += counted(len(p)); return len(p), nil }
 
-// For any input, JSON stays JSON, nothing is left out of a short answer, and the result
-// does not depend on the packets in which the input arrives.
+// For any input, JSON stays JSON, nothing else becomes JSON, nothing is left out of a short
+// answer, and the result does not depend on the packets in which the input arrives.
 func FuzzTrim(f *testing.F) {
 	f.Add(`{"Item":{"a":{"S":"x"}}}`)
 	f.Add(page(`{"a":{"S":"x\\\""}}`, `{}`))
 	f.Fuzz(func(t *testing.T, answer string) {
-		got, err := trim(strings.NewReader(answer))
-		slow, slowErr := trim(iotest.OneByteReader(strings.NewReader(answer)))
+		got, err := trimAll(strings.NewReader(answer))
+		slow, slowErr := trimAll(iotest.OneByteReader(strings.NewReader(answer)))
 		if string(got) != string(slow) || (err == nil) != (slowErr == nil) {
 			t.Fatalf("at once %q, %v; byte by byte %q, %v", got, err, slow, slowErr)
+		}
+		if tiny, tinyErr := trim(strings.NewReader(answer)); json.Valid(tiny) && (string(tiny) != string(got) || tinyErr != nil || err != nil) {
+			t.Fatalf("%q, %v; looked into %q, %v", tiny, tinyErr, got, err)
 		}
 		if valid := json.Valid([]byte(answer)); err == nil && valid && string(got) != answer {
 			t.Fatalf("got %q of %q", got, answer)

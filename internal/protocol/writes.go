@@ -72,7 +72,10 @@ func (w Claim) Apply(old *Lease) (Lease, bool) {
 	l := old.Clone()
 	l.Holder, l.Task, l.Version, l.Renewal, l.TTL = w.Session, w.Task, old.Version+1, 0, w.TTL
 	l.ExpiresAt, l.NotBefore, l.ReservedUntil = Trunc(w.ExpiresAt), old.ReservedUntil, Trunc(w.ReservedUntil)
-	l.Metadata = maps.Clone(w.Metadata)
+	l.Metadata = nil
+	if len(w.Metadata) > 0 {
+		l.Metadata = maps.Clone(w.Metadata)
+	}
 	l.TakenFrom, l.OnDemand = old.Holder, w.OnDemand
 	return l, true
 }

@@ -113,7 +113,7 @@ func (b paperBar) row(w paperWorst) string {
 // bars writes the section of the bars.
 func (b *paperWriter) bars() {
 	b.p("## What was asked for\n")
-	b.p("Each case is run with five seeds, and each figure is the worst of the five. The bars were set before anything was simulated. Writes are those of an agent that are no renewals; refused ones count.\n")
+	b.p("Each case is run with five seeds, and each figure is the worst of the five. The bars were set before anything was simulated. The writes of an agent include refused writes, but no renewals.\n")
 	b.p("| case | asked for | all placed in | writes an agent | read units an agent | |\n|---|---|---|---|---|---|")
 	for _, bar := range paperBars() {
 		w, err := bar.run(paperSeeds)
@@ -124,8 +124,8 @@ func (b *paperWriter) bars() {
 		b.logf("%s", bar.row(w))
 		b.p("%s", bar.row(w))
 	}
-	b.p("\nIn a rolling deploy on 1,536 the two writes are the claim and the release of each node ID. Some seven claims in 1,024 are refused: they meet one that was under way when their page was read. More node IDs make that rarer, but nothing short of a lock makes it impossible.\n")
-	b.p("The busiest second of the minute after the last agent was confirmed, in writes, compared with the mean of that minute; asked for is 1.25 at most:\n")
+	b.p("\nIn a rolling deploy on 1,536, the two writes are the claim and the release of each node ID. Some seven claims in 1,024 are refused, because another claim was under way when their page was read. More node IDs make such a refusal rarer, but nothing short of a lock makes it impossible.\n")
+	b.p("The next table is about the minute after the last agent was confirmed. It has the writes of the busiest second, divided by the mean of that minute. The limit is 1.25:\n")
 	b.p("| agents | after a start | after an outage of a minute | after one of 8 s |\n|---|---|---|---|")
 	for _, c := range []paperCase{{agents: 1024, partitions: 4}, {agents: 49152, partitions: 32, size: 65536}} {
 		worst := [3]float64{}

@@ -75,17 +75,22 @@ func (b *paperWriter) head(first string) {
 func (b *paperWriter) intro() {
 	b.p("# Fleet simulation\n")
 	b.p("This page shows a whole fleet, and its table, when everything happens at once. The figures are computed, not measured. The agents' own decisions (which node ID, which group, when to retry, what a refused")
-	b.p("write means) run as a state machine in virtual time, on a table with DynamoDB's limits: 1,000 write units and 3,000 read units per second for each partition, 4 partitions for a new table on demand, a")
-	b.p("group's node IDs in one partition by the hash of its key, and hint cards with a verdict on the table. Requests beyond the limits are throttled at once. A table's growth, and burst capacity beyond one second's worth, are left out: they only help. A")
-	b.p("request takes 3 to 7 ms, one in a hundred up to 60 ms more. Runs repeat by seed; a fleet of 1,024 is one of the unit tests.\n")
-	b.p("`make fleet-page` writes this page; a test of `internal/tenure` compares the rows that take seconds with the code.\n")
+	b.p("write means) run as a state machine in virtual time, on a table with DynamoDB's limits:\n")
+	b.p("- Each partition has 1,000 write units and 3,000 read units per second. A new table on demand has 4 partitions.")
+	b.p("- The node IDs of a group are in one partition, by the hash of the group's key. There are hint cards with a verdict on the table.")
+	b.p("- Requests beyond the limits are throttled at once.")
+	b.p("- A request takes 3 to 7 ms. One in a hundred takes up to 60 ms more.")
+	b.p("- A table's growth, and burst capacity beyond one second's worth, are left out. They only help.\n")
+	b.p("A run can be repeated by its seed. A fleet of 1,024 is one of the unit tests. `make fleet-page` writes this page. A test of `internal/tenure` compares the rows that take seconds with the code.\n")
 }
 
 // lives writes the section on fleets in the events of their lives.
 func (b *paperWriter) lives() {
 	b.p("## Whole lives\n")
-	b.p("*Cold start*: all start within one second, on free node IDs. *Outage*: DynamoDB answers nothing but errors for 5 minutes; nobody is restarted, all suspend and ask on, and the time is that from")
-	b.p("its end until the last is confirmed. *Rolling deploy*: a tenth stops, each when it would renew, and as many start within a second, ten times; the next tenth follows when all of those are done. Those that find no free node ID wait for one that is released. Writes count refused ones, which are billed, those of the [note](architecture.md#how-a-claimant-waits) by which releases find who waits, and the renewals of that time; the next column leaves renewals out. Prices as in [cost](cost.md).\n")
+	b.p("- **Cold start**: all agents start within one second, on free node IDs.")
+	b.p("- **Outage**: DynamoDB answers nothing but errors for 5 minutes. No agent is restarted. All are suspended and continue to send requests. The time is from the end of the outage until the last agent is confirmed.")
+	b.p("- **Rolling deploy**: a tenth of the agents stop, each when it would renew, and as many start within a second. The next tenth follows when all of these are done. An agent that finds no free node ID waits for one that is released.\n")
+	b.p("The column *writes an agent* includes refused writes, which are billed, writes of the [note](architecture.md#how-a-claimant-waits) for waiting claimants, and the renewals of that time. The next column leaves renewals out. Prices are those of [cost](cost.md).\n")
 
 	for _, c := range []struct {
 		title string
@@ -111,7 +116,7 @@ func (b *paperWriter) lives() {
 
 // firstStarts writes the table of starts on a pool that was never used.
 func (b *paperWriter) firstStarts() {
-	b.p("In the last two the pool was in use before, so its groups are open. A pool that never was has one open group, into which all guess, and open groups double as they fill; with `Expect` those for the fleet are open:\n")
+	b.p("In the last two tables, the pool was in use before, so its groups are open. A pool that was never used has one open group, from which all agents make their first guess. The number of open groups doubles as they fill. With `Expect`, the groups for the fleet are open from the start:\n")
 	b.head("first start ever, leases of 15 s")
 	for _, c := range []paperCase{
 		{agents: 8192, size: 8192, partitions: 4},
@@ -131,14 +136,14 @@ func (b *paperWriter) firstStarts() {
 		b.row(what, r)
 	}
 	b.p("")
-	b.p("The last claimants of a pool of exactly as many node IDs look for the last free ones: each reads every group once, 16 at a start and as many a second, then [ever more rarely](architecture.md#how-a-claimant-waits). Make a pool larger than its fleet.\n")
-	b.p("A fleet needs agents ÷ seconds between renewals write units every second: 65,528 agents that renew every 5 s need 13,106, which is more than the 4,000 of a new table. Give the table the")
-	b.p("[warm throughput](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput.html) for it before the fleet starts (as in the second table), or longer leases (as in the third).\n")
+	b.p("Make a pool larger than its fleet. If a pool has exactly as many node IDs as the fleet has agents, the last claimants search for the last free ones. Each reads every group once, 16 at a start and as many a second, and then [ever more rarely](architecture.md#how-a-claimant-waits).\n")
+	b.p("The write units that a fleet needs every second are its agents ÷ the seconds between renewals. 65,528 agents that renew every 5 s need 13,106, which is more than the 4,000 of a new table. Before such a fleet starts, give the table the")
+	b.p("[warm throughput](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput.html) that it needs (as in the second table), or use longer leases (as in the third).\n")
 }
 
 func (b *paperWriter) retries() {
 	b.p("## The defaults for retries\n")
-	b.p("The agent uses full jitter from 50 ms up to 1 s. The others, under the same seed:\n")
+	b.p("The agent uses full jitter from 50 ms up to 1 s. The tables compare it with other pauses, under the same seed:\n")
 	for _, c := range []paperCase{{agents: 1024, partitions: 1}, {agents: 8192, partitions: 4, ttl: 30 * time.Second}} {
 		b.p("\n### %d agents on %s\n", c.agents, plural(c.partitions, "partition"))
 		b.head("pause before another try")
@@ -150,9 +155,10 @@ func (b *paperWriter) retries() {
 		}
 		b.p("")
 	}
-	b.p("Longer pauses start no fleet sooner, and after an outage they keep it suspended for as long as the longest pause: 5 or 20 s more, with leases of 15 s. Shorter ones (always 50 ms) start no fleet sooner")
-	b.p("either, for some three times the requests. Without jitter the figures are alike, since latencies and throttles spread the agents here; it costs nothing, and is kept for tables where they do not. So it")
-	b.p("stays at full jitter, 50 ms to 1 s.\n")
+	b.p("- **Longer pauses** start no fleet sooner. After an outage, they keep the fleet suspended for as long as the longest pause: 5 or 20 s more, with leases of 15 s.")
+	b.p("- **Shorter pauses** (always 50 ms) start no fleet sooner either, and need some three times the requests.")
+	b.p("- **Without jitter**, the figures are alike, because latencies and throttles spread the agents here. Jitter costs nothing, and helps on tables where they do not.\n")
+	b.p("So the default stays at full jitter, 50 ms to 1 s.\n")
 }
 
 func (b *paperWriter) spread() {
@@ -166,8 +172,8 @@ func (b *paperWriter) spread() {
 		b.logf("jitter %s: %d %d", policy.name, r.steady, r.throttles)
 		b.p("| %s | %d | %d |", policy.name, r.steady, r.throttles)
 	}
-	b.p("\nWithout jitter the fleet stays in step forever. 10 %% more or less takes it out of step within minutes, 50 %% within one, but of the 8 s that a renewal has for retries each late one would use up 2.5. So only the")
-	b.p("first renewal after a start or an outage comes at any time of an interval, which takes the fleet out of step at once, and the others are early or late by 10 %%.")
+	b.p("\nWithout jitter, the fleet stays in step forever. With 10 %% more or less, it is out of step within minutes, and with 50 %%, within one minute. But a renewal has 8 s for retries, and with 50 %%, each late renewal would use up 2.5 s of them. So only the")
+	b.p("first renewal after a start or an outage comes at any time of an interval. It takes the fleet out of step at once. The other renewals are early or late by 10 %%.")
 }
 
 func plural(n int, what string) string {

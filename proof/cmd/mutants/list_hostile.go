@@ -16,6 +16,7 @@ var hostileMutants = []mutant{
 	{"hostile: an item that is too large loses its key", trimFile, `if name := string(t.name); (name == partitionKey || name == sortKey)`, `if name := string(t.name); (name == partitionKey && name == sortKey)`, protocolOwn},
 	{"hostile: an answer has no end", trimFile, `if read += len(chunk); read > maxStream {`, `if read += len(chunk); false {`, protocolOwn},
 	{"hostile: an error has no end", trimFile, `if t.envelope > maxEnvelope {`, `if false {`, protocolOwn},
+	{"hostile: few bytes may have any depth", trimFile, `bytes.Count(tiny, []byte("[")) <= maxDepth`, `bytes.Count(tiny, []byte("[")) <= tinyBytes`, protocolOwn},
 	{"hostile: the checksum is of what is left", "internal/protocol/answer.go", `trim(io.TeeReader(resp.Body, sum))`, `trim(resp.Body)`, protocolOwn},
 	{"hostile: a trimmed lease is believed", boundsFile, `if item[trimmed] != nil {`, `if false {`, protocolOwn},
 	{"hostile: a task may have any length", boundsFile, `case len(it.Task) > maxTask:`, `case false:`, protocolOwn},

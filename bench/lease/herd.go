@@ -61,7 +61,7 @@ func herd(ctx context.Context, c contender, size int, patience time.Duration) (h
 		case errs[i] != nil:
 			return h, errs[i]
 		case seen[x.number()]:
-			return h, fmt.Errorf("number %d was given twice", x.number())
+			return h, fmt.Errorf("node ID %d was leased twice", x.number())
 		}
 		seen[x.number()] = true
 	}

@@ -45,7 +45,7 @@ func (r *report) picture() string {
 			y += row
 		}
 	}
-	title(fmt.Sprintf("%d claimants at once on %d numbers: requests a claim (logarithmic)", size, size))
+	title(fmt.Sprintf("%d claimants at once on %d node IDs: requests a claim (logarithmic)", size, size))
 	draw(func(h herdResult) float64 { return h.each(h.tally.requests) }, func(h herdResult) string { return more(h) + fmt.Sprintf("%.1f", h.each(h.tally.requests)) })
 	title("… and the time until each has one (logarithmic)")
 	draw(func(h herdResult) float64 { return float64(h.took) / float64(time.Millisecond) }, func(h herdResult) string { return more(h) + short(h.took) })

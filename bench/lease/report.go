@@ -46,7 +46,7 @@ func (r *report) markdown() string {
 	p("# Benchmarks: leases\n")
 	p("Measured %s on %s and %s at the end, with `make bench-lease`, in one run of %v. %s", r.began.Format(time.DateOnly), r.machine, r.endLoad, r.took.Round(time.Second), r.note)
 	p("[ID generators](benchmarks-generator.md) · [Fleet simulation](benchmarks-fleet.md): whole fleets against DynamoDB's limits.\n")
-	p("![Requests and wall time until all claimants of a herd have a number](benchmarks.svg)\n")
+	p("![Requests and wall time until all claimants of a herd have a node ID](benchmarks.svg)\n")
 	p("Nodelease, [dynamolock](https://github.com/cirello-io/dynamolock) v2.1.0 and Zeebe's algorithm work on the same DynamoDB Local. Each uses one client of the AWS SDK for the whole herd (128 connections). The client's")
 	p("transport counts every request that leaves the process. etcd runs as a server with one member in the measuring process, with its log on disk. gRPC interceptors count its requests (`Txn` as a write, `Range` as a query).\n")
 	p("DynamoDB Local handles requests one at a time. So **the times show how the contenders compare on this machine, not how long DynamoDB would take**. The numbers of requests are the same anywhere.\n")
@@ -77,12 +77,12 @@ func (r *report) markdown() string {
 
 	p("\nA herd of as many claimants as node IDs guesses all at once, so more than a third of the guesses are refused. A claimant whose guess was refused pauses for up to twice the time of the answer, so that its search sees what others have claimed. Without the pause, a claim needs 3.2 requests, as etcd's does here. With the pause, the last claimants take longer. Wall time depends on the load of the machine more than requests do.")
 	p("\n## Claims\n")
-	p("The given number of claimants start at once, as when a fleet starts. There are as many node IDs, and all of them are free.\n")
+	p("As many claimants as the second column has start at once, as when a fleet starts. There are as many node IDs, and all of them are free.\n")
 	p("- *nodelease* is everything that `lease.Start` does: one GetItem of a [hint card](architecture.md#the-item-and-its-cards) that the bootstrap function wrote, and then the claim. If the claim is refused, a Query of 16 node IDs follows.")
 	p("- *dynamolock* uses one lock per node ID with `FailIfLocked`. The loser of a race looks again after 10 ms instead of the default 1 s.")
-	p("- *Zeebe's algorithm* reads the numbers from 0 on with one GetItem each. It claims the first free one with a compare-and-set, as its `RepositoryNodeIdProvider` does on S3.")
-	p("- *etcd* grants a lease and tries a random number in a transaction. If that number is taken, it lists all keys and tries a random free one, which is our own strategy.\n")
-	p("p50 and p99 are the times that a claimant needs from its start until it has a number.\n")
+	p("- *Zeebe's algorithm* reads the node IDs from 0 on with one GetItem each. It claims the first free one with a compare-and-set, as its `RepositoryNodeIdProvider` does on S3.")
+	p("- *etcd* grants a lease and tries a random node ID in a transaction. If this node ID is taken, it lists all keys and tries a random free one, which is our own strategy.\n")
+	p("p50 and p99 are the times that a claimant needs from its start until it has a node ID.\n")
 	p("| | claimants | requests a claim | conditional writes | refused | Queries | read units | all have one in | p50 | p99 |\n|---|---|---|---|---|---|---|---|---|---|")
 	for _, size := range r.sizes {
 		for _, h := range r.herds {
@@ -120,8 +120,8 @@ func (r *report) markdown() string {
 	p("\nThe last comparison is with a plain `UpdateItem` that has a condition and whose answer is ignored. Each kind of write was sent 1,000 times, in turns, after as many to warm up. The medians are %s for the plain write, %s for our renewal (%.2f times as much), and %s for the write of our claim (%.2f times).", short(r.plain.bare), short(r.plain.renew), r.plain.ratio(), short(r.plain.claim), r.plain.claimRatio())
 	p("Our writes take longer because their expressions are longer, and because the answer has the item. From the item, a holder learns without a read whether an attempt whose answer was lost has succeeded.")
 
-	p("\n## From a crash until another process has the number\n")
-	p("There is one number, with leases of %v. Its holder dies right after a renewal. One claimant waits from that moment on. Another claimant starts %v later, when the lease has long expired.\n", crashed, 2*crashed)
+	p("\n## From a crash until another process has the node ID\n")
+	p("There is one node ID, with leases of %v. Its holder dies right after a renewal. One claimant waits from that moment on. Another claimant starts %v later, when the lease has long expired.\n", crashed, 2*crashed)
 	p("| | a claimant that waits from the crash on | a claimant that starts %v after it |\n|---|---|---|", 2*crashed)
 	for _, c := range r.crashes {
 		p("| %s | %s | %s |", strings.TrimSuffix(c.name, ", in key order"), short(c.waiting), short(c.later))

@@ -1,13 +1,13 @@
 // Command broker uses its node ID and its version for more than IDs. Each broker owns the segment of its node ID and appends to it.
 //
-//   - Fencing: every append carries the lease's version, and the segment refuses one that is below the highest it has seen. So a broker
-//     that was paused between its check and its write harms nothing when it wakes up, however long that took: no lease of any system can
-//     promise this without the resource's help.
-//   - Known versions: brokers have connections to each other, a membership of their own. Each publishes which versions it is connected to.
-//   - Readiness: a broker that follows one that crashed is ready when all others have connected to it, and none still sends to its
-//     predecessor. After a clean end it is ready at once.
+//   - Fencing: every append carries the lease's version, and the segment refuses a version below the highest it has seen. So a broker that
+//     was paused between its check and its write does no harm when it wakes up, however long the pause was. No lease can promise this
+//     without the resource's help.
+//   - Known versions: brokers are connected to each other. Each publishes the versions of the brokers to which it is connected.
+//   - Readiness: after a crash, the next broker with the node ID is ready when all others are connected to it, and none still sends to its
+//     predecessor. After a clean end, the next broker is ready at once.
 //
-// It needs a store of segments, an HTTP server that takes POST /segments/NODE?version=V.
+// The brokers need a store of segments, which is an HTTP server that accepts POST /segments/NODE?version=V.
 //
 //	NODELEASE_TABLE=… NODELEASE_POOL=brokers go run ./examples/broker -name broker-a -segments http://127.0.0.1:9000
 package main

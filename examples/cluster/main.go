@@ -1,5 +1,5 @@
-// Command cluster takes part in a cluster and prints the live members and the leader,
-// each time that it changes.
+// Command cluster takes part in a cluster. It prints the live members and the leader each
+// time that they change.
 //
 //	NODELEASE_TABLE=… NODELEASE_POOL=orders go run ./examples/cluster order-service-1
 package main

@@ -1,6 +1,6 @@
-// Command discovery is a service that is found by others, and finds them, with nothing but the table of the leases. Each process answers
-// on a free port of this machine, registers that address with its lease, and calls another service by name. Kill one (kill -9): callers
-// move on to the next at once, and the dead one is no longer found once its lease has expired.
+// Command discovery is a service that other services find, and that finds other services, with only the table of the leases. Each process
+// listens on a free port of this machine, registers this address with its lease, and calls another service by name. If you kill a process
+// (kill -9), its callers switch to another one at once. The dead process is no longer found once its lease has expired.
 //
 //	NODELEASE_TABLE=… NODELEASE_POOL=shop go run ./examples/discovery -name orders -zone a -calls stock
 //	NODELEASE_TABLE=… NODELEASE_POOL=shop go run ./examples/discovery -name stock -zone a -calls orders

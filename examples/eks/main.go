@@ -1,5 +1,5 @@
-// Command eks is a CDK app for pods that lease: a table that another stack owns, and a role for the pods' service account, once by EKS Pod
-// Identity and once by IRSA (an IAM role for service accounts). Copy the one that the cluster uses.
+// Command eks is a CDK app for pods that lease node IDs from a table that another stack owns. It has two roles for the pods' service
+// account: one by EKS Pod Identity, and one by IRSA (an IAM role for service accounts). Copy the one that your cluster supports.
 //
 //	npx cdk --app 'go run ./examples/eks' synth
 package main

@@ -1,6 +1,7 @@
 // Command importer assigns IDs to millions of rows, with as many goroutines as there are
-// cores. Each has a block of its own, so that they do not wait for each other. Rows are
-// lines of stdin; the output is an ID as text, a tab, and the row, in any order.
+// cores. Each goroutine has a block of its own, so that the goroutines do not wait for each
+// other. A row is a line of stdin. The output has a line for each row, in any order: an ID
+// as text, a tab, and the row.
 //
 //	seq 1000000 | NODELEASE_TABLE=… NODELEASE_POOL=orders go run ./examples/importer -key base58 | sort
 package main

@@ -1,6 +1,7 @@
-// Command lambda is an AWS Lambda function that makes IDs. Its node ID is leased on
-// demand: docs/lambda.md. Environment: NODELEASE_TABLE and NODELEASE_POOL; LEASE_TTL,
-// such as 1m, is the length of the lease.
+// Command lambda is an AWS Lambda function that generates IDs. It leases its node ID on
+// demand, as docs/lambda.md explains. The environment variables NODELEASE_TABLE and
+// NODELEASE_POOL name the table and the pool. LEASE_TTL, such as 1m, is the length of the
+// lease.
 package main
 
 import (

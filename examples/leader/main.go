@@ -1,12 +1,12 @@
 // Command leader shows the two ways to have a leader, side by side.
 //
-// By state: a pure function of the live members. It costs nothing and needs no election,
-// but two members that see different states, in a partition, follow two leaders. Right
-// where a second leader does work twice and no harm.
+// By state: the leader is a pure function of the live members. It costs nothing and needs
+// no election. But in a partition, two members may see different states and follow two
+// leaders. Use it if a second leader only does work twice and does no harm.
 //
-// By lease: a pool of one node ID. One process at a time believes that it leads, within
-// the stated clock error, and the version shows a resource which leader is newer. Right
-// where two would do harm; the resource must compare the version then (see
+// By lease: the leader holds the lease of a pool of one node ID. One process at a time
+// believes that it leads, within the stated clock error. Use it if two leaders would do
+// harm. The resource must then compare the version, which shows which leader is newer (see
 // examples/broker).
 //
 //	NODELEASE_TABLE=… NODELEASE_POOL=members go run ./examples/leader -name a -leaders leader

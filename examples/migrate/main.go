@@ -1,8 +1,9 @@
-// Command migrate replaces hard-coded worker IDs with leased ones, without a duplicate and without IDs that go back. It is given the
-// largest ID that the old generators have made, seeds a pool whose floor is that ID's time, and makes its own IDs in the old layout:
-// stored IDs stay sortable and can be decoded as before.
+// Command migrate replaces hard-coded worker IDs with leased node IDs. No ID is generated twice, and no new ID is smaller than an old one.
 //
-// The old generators must have stopped. Where they must run on for a while, leave them their node IDs: see docs/migration.md.
+// Its argument is the largest ID that the old generators have made. It seeds a pool whose floor is this ID's time, and generates IDs in the
+// old layout. So stored IDs stay sortable, and can be decoded as before.
+//
+// The old generators must have stopped. If they must continue for a while, exclude their node IDs from the pool: see docs/migration.md.
 //
 //	go run ./examples/migrate -from sonyflake -last 582914386421679104
 package main

@@ -1,6 +1,6 @@
-// Command postgres takes part in a cluster whose heartbeats are in PostgreSQL: no leases, no AWS, and the server's clock decides. It shows
-// how a service uses its membership: a listener receives changes, the leader is chosen among the members of one zone, and a check
-// reports whether this process still takes part.
+// Command postgres takes part in a cluster whose heartbeats are in PostgreSQL. It needs no leases and no AWS. The server's clock decides
+// which members are live. The example shows three uses of a membership: a listener receives changes, the leader is chosen among the members
+// of one zone, and a check reports whether this process still takes part.
 //
 //	DATABASE_URL=postgres://… go run ./examples/postgres -name orders-1 -zone a
 //	GET    /leader    the leader, as this member sees it

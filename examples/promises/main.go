@@ -1,6 +1,6 @@
 // Command promises checks what the documentation promises about members, leaders and services, sentence by sentence, on a table of your
-// own: an overview of all of it, and a test of a store that claims to be DynamoDB. It uses only the public API. It
-// seeds three pools, ends members in all the ways that there are, and prints a line for each sentence that it has seen to hold.
+// own. It uses only the public API. It seeds three pools, ends members in every possible way, and prints a line for each sentence that it
+// found to be true. You can also use it to test a store that claims to be compatible with DynamoDB.
 //
 //	NODELEASE_TABLE=… go run ./examples/promises -ttl 5s
 package main

@@ -1,4 +1,4 @@
-// Command quickstart is the README's program: one lease, one generator, one ID.
+// Command quickstart is the README's program: it leases a node ID and generates one ID.
 package main
 
 import (

@@ -1,11 +1,11 @@
-// Command service is the sample that infra/service runs: it leases a node ID and hands out IDs over HTTP.
+// Command service is the sample that infra/service deploys: it leases a node ID and returns IDs over HTTP.
 //
 //	POST /ids?n=3   {"node_id":7,"ids":["7264…", …]}   strings, since JavaScript's numbers end at 2^53
 //	GET  /livez     the liveness check, for restarting the process
 //	GET  /readyz    the readiness check, for routing requests to it
 //
-// On SIGTERM it stops accepting, answers the accepted requests, and releases the node ID last. If the lease is lost it exits with an error,
-// and ECS starts another task.
+// On SIGTERM it accepts no more connections, answers the open requests, and releases the node ID last. If the lease is lost, it exits with
+// an error, and ECS starts another task.
 package main
 
 import (

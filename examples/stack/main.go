@@ -1,6 +1,6 @@
-// Command stack is a custom CDK app around the construct, for node IDs that must
-// outlast a Region, with alarms that reach someone. Copy it when infra, the smallest
-// useful app, is outgrown. The functions' zips are in dist/functions (make functions
+// Command stack is a custom CDK app with the construct. Its node IDs survive the outage of
+// a Region, and its alarms have a subscriber. Copy it if infra, which is the smallest
+// useful app, is not enough. The functions' zips are in dist/functions (make functions
 // ARCH=amd64).
 //
 //	npx cdk --app 'go run ./examples/stack' synth

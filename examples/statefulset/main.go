@@ -1,7 +1,9 @@
-// Command statefulset makes IDs without a lease, in a Kubernetes StatefulSet, whose ordinals are numbers already; or with -node, a number
-// that someone keeps unique by hand. No lease ends here when something is wrong, so the clock is looked at on each call and may not go back.
+// Command statefulset generates IDs without a lease. Its node ID is the ordinal of a pod in a Kubernetes StatefulSet, or the argument of
+// -node, which you must keep unique yourself. No lease fences the generator if something is wrong. So each call checks the clock, and fails
+// while the clock is behind.
 //
-// It shows IDs for browsers, too: 53 bits, which JavaScript's numbers hold, and orders that are spread evenly over shards by their IDs.
+// The example also shows IDs of 53 bits for browsers, since JavaScript's numbers can hold them, and orders that are spread evenly over
+// shards by their IDs.
 //
 //	POST /orders        {"id":129570590720449,"shard":1}
 //	GET  /orders/{id}   {"id":129570590720449,"shard":1,"made":"2026-01-02T03:04:05Z"}

@@ -1,6 +1,10 @@
-// Command worker reads jobs, one per line of stdin, and assigns each an ID. It shows that main needs only lease.Run: the node ID is
-// released last, after the job in hand; SIGTERM ends the work instead of killing the process in the middle of a job; and if the lease is
-// lost, Run's error ends the process with a code that makes an orchestrator start another.
+// Command worker reads jobs, one per line of stdin, and assigns each an ID. It shows that main needs only lease.Run:
+//
+//   - SIGTERM ends the work after the current job, instead of killing the process in the middle of it.
+//   - The node ID is released last.
+//   - If the lease is lost, Run's error ends the process with a code that makes an orchestrator start another one.
+//
+// For example:
 //
 //	seq 5 | NODELEASE_TABLE=… NODELEASE_POOL=orders go run ./examples/worker
 package main

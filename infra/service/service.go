@@ -1,14 +1,13 @@
-// Package service is a sample: an HTTP service on Fargate, each task of which leases a node ID and makes IDs with it. It is meant to be
-// copied, and shows three things that a service with leases should do:
+// Package service is a sample to copy: an HTTP service on Fargate. Each of its tasks leases a node ID and generates IDs with it. The sample shows
+// three things that a service with leases should do:
 //
-//   - The health checks of the container and of the load balancer ask for liveness, never for readiness. While DynamoDB is out of reach, a
-//     task is alive but not ready. A check on readiness would make ECS replace the whole fleet during the outage, and the new tasks could not
-//     start.
-//   - Containers that are stopped have time to drain and to release their lease, and the load balancer stops sending requests before that
-//     time is over.
+//   - The health checks of the container and of the load balancer test liveness, never readiness. While DynamoDB is unavailable, a task is
+//     alive but not ready. If a check tested readiness, ECS would replace the whole fleet during the outage, and the new tasks could not start.
+//   - A container that is stopped has time to drain and to release its lease. The load balancer stops sending requests before this time is
+//     over.
 //   - The tasks reach DynamoDB, ECR and the logs through VPC endpoints, from subnets without a route to the internet.
 //
-// Two things are left out of the sample: the load balancer speaks plain HTTP inside the VPC, and nothing scales automatically.
+// Two things are left out: the load balancer speaks plain HTTP inside the VPC, and nothing scales automatically.
 package service
 
 import (

@@ -282,7 +282,7 @@ func (w *paper) check() error {
 		}
 		n := a.term.Lease.NodeID
 		if holders[n]++; holders[n] > 1 {
-			return fmt.Errorf("number %d has two holders", n)
+			return fmt.Errorf("node ID %d has two holders", n)
 		}
 	}
 	return nil

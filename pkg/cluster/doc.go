@@ -1,38 +1,40 @@
-// Package cluster reports which members are alive and which one leads, based on the same
-// heartbeats that keep the leases. It is a foundation, not a framework.
+// Package cluster reports which members are alive and which one leads. In the lease table,
+// the renewals of the leases are its heartbeats.
 //
 // # What is promised
 //
-// A member's state is the backend's content at that member's last heartbeat: the sessions
-// that had a heartbeat within the time-out. When there are no partitions and sessions no
-// longer come and go, all members see the same state after one time-out and two
+// States: the state that a member sees is the set of sessions that had a heartbeat within
+// the time-out, as of this member's last heartbeat. If there are no partitions, and no
+// sessions begin or end, all members see the same state after one time-out and two
 // heartbeats (with a digest, after two time-outs). Each listener receives the newest
-// unseen state as soon as it is ready.
+// unseen state as soon as the listener is ready.
 //
-// A node is recorded before it reads the others. [Start] returns after both, so every node
-// that reads later sees this node.
+// Joins: a node is recorded before it reads the others. [Start] returns after both, so
+// every node that reads later sees this node.
 //
-// A session that others may have dropped never comes back: silence counts from when
-// a heartbeat was sent, even while the process was stopped or the machine suspended,
-// and an answer that comes too late is discarded. The node continues with a new
-// session, which is the youngest.
+// Sessions: a session that others may have dropped never comes back. The node measures its
+// silence from the moment it sent its last heartbeat, including the time while the process
+// was stopped or the machine suspended. It discards an answer that comes too late, and
+// continues with a new session, which is then the youngest.
 //
-// A node believes that it leads only after its session has been recorded for one
-// time-out, and only while its last heartbeat and its last read of the others are no
-// older than one time-out. So without partitions, with clocks within their limit and with
-// [LowestSession], at most one node believes that it leads. For one time-out after the
-// first start of a fleet, no node does.
+// Leaders: a node believes that it leads only after its session has been recorded for one
+// time-out, and only while its last heartbeat and its last read of the others are no older
+// than one time-out. So at most one node believes that it leads if there are no partitions,
+// clocks are within their limit, and the rule is [LowestSession]. For one time-out after
+// the first start of a fleet, no node believes so.
 //
 // # What is not promised
 //
-// Linearizability is not promised: two members may see different states at the same time.
-// Nothing protects from a split brain: in a partition there may be two leaders, or none,
-// since an election here is a function of one member's state. Events have no global
-// order: states between two deliveries are skipped, and two members may see two joins in
-// different orders. If there must be at most one leader, use a leader lease, that is, a
-// pool of one node ID ([lease.Config]), and compare its Version, the fencing token, at
-// the resource; see the example LeaderLease. Even then two processes may believe that
-// they lead; only the resource can refuse one of them.
+//   - Linearizability: two members may see different states at the same time.
+//   - One leader in a partition: an election is a function of one member's state, so there
+//     may be two leaders, or none.
+//   - An order of events: states between two deliveries are skipped, and two members may see
+//     two joins in different orders.
+//
+// If there must be at most one leader, use a leader lease, which is a pool of one node ID
+// ([lease.Config]). Even then, after a pause, two processes may believe that they lead. So
+// compare Version, the fencing token, at the resource: only the resource can refuse one of
+// them. See the example LeaderLease.
 //
 // # A node's states
 //
@@ -43,16 +45,16 @@
 //	        longer than Timeout ▼  │ new session                        │
 //	                           silent ────────────────────────────── Close
 //
-// A node has two names. Name is chosen by the application: it is stable and survives
-// restarts. SessionID is a UUIDv7, new for each incarnation and after each silence that
-// was longer than the time-out: others have dropped the old session by then, and may
-// have acted on that.
+// A node has two names. The application chooses Name, which stays the same across
+// restarts. SessionID is a UUIDv7. It is new for each start, and after each silence that was
+// longer than the time-out, since others have dropped the old session by then and may have
+// acted on its end.
 //
-// With a [lease.Agent] the heartbeat is the renewal: the lease's metadata describes
-// the node, and there is no second write. Nodes need not join or leave: a node that stops
-// heartbeating is dropped after the time-out, and a node that releases its lease or fails
-// is dropped at the others' next heartbeat.
+// With a [lease.Agent], the renewal is the heartbeat: the lease's metadata describes the
+// node, and there is no second write. A node need not leave. If it stops sending heartbeats,
+// the others drop it after the time-out. If it releases its lease or fails, they drop it at
+// their next heartbeat.
 //
-// Times are compared by the backend's clock (memory, PostgreSQL). In the lease table they
-// are compared by the reader's clock, whose error counts against the time-out.
+// The backend's clock compares times (memory, PostgreSQL). In the lease table, the reader's
+// clock compares them, and its error counts against the time-out.
 package cluster

@@ -1,29 +1,36 @@
-// Package discovery finds services: the processes that offer a service, or a key of an
-// endpoint, and their addresses. It builds on leases: an entry is written once, names
-// the session and the version of a lease, and counts only while that lease is live. There
-// is no separate heartbeat.
+// Package discovery finds services. A service is a set of processes, its instances, and
+// their addresses. An instance offers a service, or a key of an endpoint.
+//
+// The package builds on leases. An instance writes its entry once. The entry names the
+// session and the version of the instance's lease, and counts only while this lease is
+// live. So there is no separate heartbeat.
 //
 // # What is promised
 //
-// A crashed instance is returned at most until its lease expires by the reader's
-// clock, however long answers are cached. A deregistered instance is returned for at most
-// [Config.MaxAge] after its entry was withdrawn. An entry is never attributed to another
-// holder of the same node ID. After a suspension the same entries count again; after a
-// loss, if the agent claims another node ID, they are written again. When an outage ends,
-// a reader may read a lease before its instance has renewed it. Such an answer is reused
-// for half a second at first and never for more than 5 s, regardless of MaxAge, and is
-// not shared with other readers. A returned address is one that [Directory.Register]
-// would accept. A late or repeated write never replaces anything newer. All of this holds
-// for answers without an error: while the store is unavailable, an error is returned with
-// the last answer.
+//   - A crashed instance is returned at most until its lease expires by the reader's clock,
+//     however long answers are cached.
+//   - A deregistered instance is returned for at most [Config.MaxAge] after its entry was
+//     withdrawn.
+//   - An entry is never attributed to another holder of the same node ID.
+//   - After a suspension, the same entries count again. After a loss, the entries are written
+//     again if the agent claims another node ID.
+//   - When an outage ends, a reader may read a lease before the instance has renewed it. The
+//     reader reuses such an answer for half a second at first and never for more than 5 s,
+//     regardless of MaxAge, and does not share it with other readers.
+//   - A returned address is one that [Directory.Register] would accept.
+//   - A late or repeated write never replaces anything newer.
+//
+// All of this holds for answers without an error. While the store is unavailable, an error
+// is returned together with the last answer.
 //
 // # What is not promised
 //
-// An address is only a hint: its process may have ended since, or may not answer. Two
-// readers may see different lists at the same time. If a lease is released, or freed by
-// force, while its entries still exist, readers may take up to two MaxAge to notice. A
-// reader whose clock is ahead by more than two thirds of a lease's length sees no
-// instances.
+//   - An address is only a hint: its process may have ended since, or may not answer.
+//   - Two readers may see different lists at the same time.
+//   - If a lease is released, or freed by force, while its entries still exist, readers may
+//     take up to two MaxAge to notice.
+//   - A reader whose clock is ahead by more than two thirds of a lease's length sees no
+//     instances.
 //
 // # How entries are kept
 //
@@ -35,8 +42,8 @@
 //	<pool>#registered             node ID    the list of the holder's entries
 //	<pool>#registered#<n>         node ID    the same, for node IDs from 4,096 × n
 //
-// Every item has a version and a revision, and every write is one UpdateItem on the
-// condition that the stored item is older. Nothing is deleted: a deregistered entry keeps
-// its key, version and revision, so that a late write cannot restore it. [Sweep] finds
-// the entries to clear in the lists. See docs/discovery.md.
+// Every item has a version and a revision. Every write is one UpdateItem on the condition
+// that the stored item is older. Nothing is deleted: a deregistered entry keeps its key,
+// version and revision, so that a late write cannot restore it. [Sweep] clears the entries
+// whose lease is gone, which it finds in the lists. See docs/discovery.md.
 package discovery

@@ -1,32 +1,33 @@
-// Package lease gives a stateless process a small unique integer, a node ID, for as long
-// as the process lives. It needs only a DynamoDB table.
+// Package lease leases a node ID, a small unique integer, to a stateless process for as
+// long as the process lives. It needs only a DynamoDB table.
 //
 // # What is promised
 //
-// Each millisecond of each node ID belongs to at most one holder, ever. A lease
-// hands out a span of milliseconds, (not_before, reserved_until], and the spans
-// of one node ID never overlap: one atomic write begins each span where the previous
-// one ends. IDs made of millisecond, node ID and sequence are therefore unique,
+// Unique IDs: each millisecond of each node ID belongs to at most one holder, ever. A
+// lease reserves a span of milliseconds, (not_before, reserved_until]. The spans of one
+// node ID never overlap, since one atomic write begins each span where the previous one
+// ends. So IDs that consist of a millisecond, a node ID and a sequence number are unique,
 // whatever happens to clocks, processes, the network and answers. No clock needs to be
 // right.
 //
-// At most one process at a time believes that it holds a node ID, as long as
-// the clocks of any two machines differ by no more than half of Guard +
-// ClaimGuard (1.5 s by default). Effects on other systems that must not depend on
-// clocks can use Version as a fencing token: it grows with each holder.
+// Exclusive leases: at most one process at a time believes that it holds a node ID, as
+// long as the clocks of any two machines differ by no more than half of Guard +
+// ClaimGuard (1.5 s by default).
+//
+// Fencing tokens: Version grows with each holder. A resource that compares it can refuse
+// an earlier holder without relying on clocks.
 //
 // # What is not promised
 //
-// These are not promised:
-//
-//   - That the lease is still held when an effect follows a check: the process may be
-//     paused for any time between the two.
-//   - Renewals on a schedule in a process that is frozen between its uses, such as an AWS
-//     Lambda function. [OnDemand] renews when it is used.
-//   - Unique IDs after a running machine is cloned, until the next renewal reveals the
-//     clone, and after the table is restored from a backup, until leasepool.Pool.Raise
+//   - A check does not outlast a pause: the process may be paused for any time between the
+//     check that it holds its lease and the effect that depends on it.
+//   - A process that is frozen between its uses, such as an AWS Lambda function, does not
+//     renew on a schedule. [OnDemand] renews when it is used.
+//   - After a running machine is cloned, IDs may repeat until the next renewal reveals the
+//     clone.
+//   - After the table is restored from a backup, IDs may repeat until leasepool.Pool.Raise
 //     has run.
-//   - Unique IDs across two pools.
+//   - Two pools may generate the same IDs.
 //
 // # The states of a node ID
 //
@@ -55,9 +56,10 @@
 //
 //	D = m0 + TTL - Guard
 //
+// Every use of the lease compares the time with D: each call of [Agent.Lease] and each
+// call of a generator. A timer would not suffice, since it may fire late.
+//
 // Others may claim the node ID once their wall clock has passed expires_at + ClaimGuard.
-// Two processes could believe that they hold the node ID only if the errors of their
-// clocks added up to more than Guard + ClaimGuard. Every use compares the time with D
-// ([Agent.Lease]; each call of a generator), since a timer may fire late and a request
-// may hang.
+// So two processes can believe that they hold the node ID only if the errors of their
+// clocks add up to more than Guard + ClaimGuard.
 package lease

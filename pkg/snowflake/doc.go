@@ -1,6 +1,6 @@
-// Package snowflake generates 64-bit IDs that grow with time and are never
-// generated twice, regardless of clocks, pauses and partitions, provided that
-// the node ID comes from a lease.
+// Package snowflake generates 64-bit IDs that grow with time. If the node ID comes
+// from a lease, no ID is generated twice, regardless of clocks, pauses and
+// partitions.
 //
 //	ids, err := snowflake.New(agent) // a *lease.Agent
 //	id, err := ids.Next()
@@ -13,8 +13,8 @@
 //	└──┴─────────────────────────────────────────┴────────────┴─────────────┘
 //	   until 2094-09-07                           1,024 nodes  4,096 IDs per ms
 //
-// When fewer node bits are in use (Span.Eras), the unused ones extend the
-// sequence at its upper end:
+// In a narrow pool, fewer node bits are in use at first (Span.Eras). The unused bits
+// extend the sequence at its upper end:
 //
 //	│ 0│ milliseconds                            │burst│ node │ sequence    │
 //
@@ -23,15 +23,18 @@
 //
 // # What is promised
 //
-// Each millisecond of each node ID belongs to one holder. A generator stamps only
-// milliseconds of the span that its lease has confirmed, so two processes that
-// both believe they hold node 7 cannot generate the same ID, whatever their
-// clocks show. A call that begins at or after the lease's deadline fails: every
-// call checks the monotonic clock, and the wall clock is checked once per tick
-// and on each wait (on every call with WithStrictWall). The IDs of one node
-// increase strictly, even when its node ID changes. No call makes a stamp that is
-// ahead of Timeline.Now. Next allocates nothing, and an idle generator has no
-// goroutine and no timer.
+//   - Each millisecond of each node ID belongs to one holder. A generator stamps only
+//     milliseconds of the span that its lease has confirmed. So two processes that
+//     both believe they hold node 7 cannot generate the same ID, whatever their
+//     clocks show.
+//   - A call that begins at or after the lease's deadline fails. Every call checks the
+//     monotonic clock. The wall clock is checked once per tick and on each wait (with
+//     WithStrictWall, on every call).
+//   - The IDs of one generator increase strictly, even if its node ID changes.
+//   - No call makes a stamp that is ahead of Timeline.Now.
+//   - Next allocates nothing. An idle generator has no goroutine and no timer.
+//
+// # The states of a generator
 //
 //	           Bind                    tick used up
 //	fenced ───────────▶ ready ───────────────────────────▶ saturated
@@ -42,14 +45,17 @@
 //
 // # What is not promised
 //
-// Fixed node IDs are not checked for uniqueness. A machine that is restored
-// from a snapshot is fenced only where Linux has a VMClock device
-// (Timeline.Copied). IDs of different nodes are ordered by the millisecond at
-// best, as far as their clocks agree. While callers ask for more IDs than a
-// tick has, stamps may be up to WithCatchUp (16 ms) old. The limit of the
-// default layout is 4,096 IDs per millisecond and node: callers beyond that
-// wait. IDs reveal when and by which node they were generated, and can be
-// guessed: they are not secret.
+//   - Fixed node IDs are not checked for uniqueness.
+//   - A machine that is restored from a snapshot is fenced only if Linux has a VMClock
+//     device (Timeline.Copied).
+//   - IDs of different nodes are ordered by the millisecond at best, as far as their
+//     clocks agree.
+//   - While callers ask for more IDs than a tick has, stamps may be up to WithCatchUp
+//     (16 ms) old.
+//   - The default layout has at most 4,096 IDs per millisecond and node. Callers that
+//     ask for more wait.
+//   - IDs are not secret. They can be guessed, and reveal when and by which node they
+//     were generated.
 //
 // # When not to use it
 //
@@ -59,9 +65,10 @@
 //
 // # Files
 //
-// term.go has the state word and composes the bits of an ID. generator.go has
-// the fast path, which runs millions of times per second, and slow.go handles
-// every case that the fast path cannot. anchor.go makes stamps follow the wall
-// clock. timeline.go has the methods with which the lease agent starts and
-// extends a span, and fence.go has those that end it.
+//   - term.go has the state word and composes the bits of an ID.
+//   - generator.go has the fast path, which runs millions of times per second.
+//   - slow.go handles every case that the fast path cannot.
+//   - anchor.go makes stamps follow the wall clock.
+//   - timeline.go has the methods with which the lease agent starts and extends a span.
+//   - fence.go has the methods that end a span.
 package snowflake

@@ -1,4 +1,4 @@
-// Package roles is the stack of the example: two roles with which pods lease node IDs.
+// Package roles has the stack of the example, with two roles for pods that lease node IDs.
 package roles
 
 import (

@@ -1,9 +1,9 @@
-// Command stack is the CDK app of the example: a table with one pool, and a function, the
-// program in the folder above, whose environments lease from it. docs/lambda.md says how
-// to deploy it. Context values:
+// Command stack is the CDK app of the example. It has a table with one pool, and a Lambda
+// function (the program in the folder above) that leases from the pool. docs/lambda.md
+// explains how to deploy it. These are the context values, with their defaults in brackets:
 //
-//	functions  where the zips are, lambda.zip among them (dist/functions)
-//	arch       arm64, amd64 or x86_64: their target (arm64)
+//	functions  the folder with the zips, including lambda.zip (dist/functions)
+//	arch       the zips' architecture: arm64, amd64 or x86_64 (arm64)
 //	throwaway  true: deleting the stack deletes the table too (false)
 package main
 

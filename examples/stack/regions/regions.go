@@ -1,4 +1,4 @@
-// Package regions is the stack of the example: node IDs that outlast a Region, and alarms that reach somebody.
+// Package regions has the stack of the example: node IDs that survive the outage of a Region, and alarms with a subscriber.
 package regions
 
 import (

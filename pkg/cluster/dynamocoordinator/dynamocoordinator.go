@@ -1,8 +1,10 @@
 // Package dynamocoordinator keeps a cluster's heartbeats in the table of the leases.
 //
-// A member with a lease is recorded by its lease's item: the renewal is the heartbeat, so
-// a heartbeat here only reads. A member without a lease has an item of its own. The
-// member with the oldest session reads all items and keeps a digest of them; the others
+// If a member has a lease, the item of the lease records the member. The renewal is the
+// heartbeat, so a call of Heartbeat only reads. A member without a lease has an item of its
+// own.
+//
+// The member with the oldest session reads all items and keeps a digest of them. The others
 // read the digest. If the digest is older than the time-out, they read all items
 // themselves.
 package dynamocoordinator

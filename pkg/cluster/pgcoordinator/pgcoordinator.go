@@ -1,12 +1,11 @@
-// Package pgcoordinator keeps a cluster's heartbeats in PostgreSQL, for programs
-// that have a PostgreSQL server and no lease table, or that want the server's
-// clock to decide: all times are compared by that clock, and the members' clocks
-// do not matter.
+// Package pgcoordinator keeps a cluster's heartbeats in PostgreSQL. Use it in a program that
+// has a PostgreSQL server and no lease table, or if the members' clocks must not matter: all
+// times are compared by the server's clock.
 //
-// A heartbeat is one statement. It records the heartbeat and reads the members that have
-// joined, changed or fallen silent since the previous heartbeat, so its cost grows with
-// the number of these changes, not with the size of the cluster. Members may also have
-// leases; the heartbeat is then a write in addition to the renewal.
+// A heartbeat is one statement. It records the heartbeat, and reads the members that have
+// joined, changed or fallen silent since the previous heartbeat. So its cost grows with
+// the number of these changes, not with the size of the cluster. If a member also has a
+// lease, the heartbeat is a write in addition to the renewal.
 package pgcoordinator
 
 import (

@@ -1,4 +1,5 @@
-// Package discoverytest has an in-memory store for tests of programs that use discovery.
+// Package discoverytest provides an in-memory store, for tests of programs that use
+// discovery.
 package discoverytest
 
 import (

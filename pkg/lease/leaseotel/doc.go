@@ -4,10 +4,11 @@
 //	agent, err := lease.Start(ctx, lease.Config{OnEvent: metrics.Event})
 //	err = metrics.Observe(agent)
 //
-// Counters and histograms come from events; values at the time of a collection (held,
-// time left, IDs made) are read from the agent. Reading them sends no request. A hanging
-// meter provider does not delay renewals, since the agent calls its hook outside its loop.
+// Events update most counters and the histogram. Other values, such as whether the lease is
+// held, how much time is left and how many IDs were generated, are read from the agent at
+// each collection. Reading them sends no request. A meter provider that hangs does not delay renewals, since the agent calls its
+// hook outside its renewal loop.
 //
-// The instruments, with their units and attributes, are in docs/metrics.md, which a test
-// compares with the exported metrics. All instruments have the attribute "pool".
+// All instruments have the attribute "pool". The page docs/metrics.md lists them with their
+// units and other attributes; a test compares the page with the exported metrics.
 package leaseotel

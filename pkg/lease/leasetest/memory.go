@@ -1,7 +1,8 @@
-// Package leasetest is for tests of programs that use leases: it has an in-memory
-// [lease.Store] with simulated outages, and a clock that can be set. To let a holder die
-// without a release, close its agent during an outage: [Memory.SetOutage], Close, and
-// SetOutage(nil).
+// Package leasetest is for tests of programs that use leases. It provides an in-memory
+// [lease.Store] with simulated outages, and a clock that can be set.
+//
+// To simulate a crash, in which a holder ends without releasing its lease, close its agent
+// during an outage: call [Memory.SetOutage], Close, and SetOutage(nil).
 package leasetest
 
 import (

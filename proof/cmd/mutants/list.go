@@ -49,7 +49,7 @@ var leaseMutants = []mutant{
 	{"claim whose task matches skips the expiry", dynamo, `(attribute_not_exists(holder) OR expires_at`, `(attribute_not_exists(holder) OR task = :task OR expires_at`, stores},
 	{"claim ignores reserved_until", dynamo, `AND reserved_until BETWEEN :zero AND :reserved_by`, `AND :zero <= :reserved_by`, stores},
 	{"claim lowers reserved_until", writes, `if until := Trunc(w.ReservedUntil); until.Before(by) {`, `if until := Trunc(w.ReservedUntil); false {`, stores},
-	{"claim of a retired number", dynamo, `AND attribute_not_exists(retired) `, ``, stores},
+	{"claim of a retired node ID", dynamo, `AND attribute_not_exists(retired) `, ``, stores},
 	{"claim ignores the layout", dynamo, `"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :known) " +`, `"AND :known = :known " +`, stores},
 	{"claim heals a missing version", dynamo, `onlyIf: "version BETWEEN :zero AND :most AND attribute_not_exists`, `onlyIf: ":most = :most AND attribute_not_exists`, stores},
 	{"claim takes a negative reserved_until", dynamo, `reserved_until BETWEEN :zero AND :reserved_by`, `reserved_until <= :reserved_by`, stores},

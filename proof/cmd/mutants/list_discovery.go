@@ -7,7 +7,7 @@ var discoveryMutants = []mutant{
 	{"discovery: a revision is written twice", "pkg/discovery/table.go", `AND revision >= :revision)`, `AND revision > :revision)`, discoveryOwn},
 	{"discovery: an earlier holder replaces a later one", "pkg/discovery/table.go", `NOT (version > :version OR (`, `NOT (:version < :version OR (`, discoveryOwn},
 	{"discovery: a dead holder's late write lands", "pkg/discovery/record.go", `Version: version + 1}`, `Version: version}`, discoveryOwn},
-	{"discovery: an entry counts for whoever holds the number", "pkg/discovery/live.go", `r.Holder != "" && l.session == r.Holder && l.version == r.Version`, `r.Holder != "" && l.session != ""`, discoveryOwn},
+	{"discovery: an entry counts for any holder of the node ID", "pkg/discovery/live.go", `r.Holder != "" && l.session == r.Holder && l.version == r.Version`, `r.Holder != "" && l.session != ""`, discoveryOwn},
 	{"discovery: an entry outlives its lease", "pkg/discovery/resolve.go", `until.After(now)`, `until.After(now.Add(-time.Hour)) && !until.IsZero()`, discoveryOwn},
 	{"discovery: a lease that seems to end is not read again", "pkg/discovery/live.go", `ends.After(at) && !ends.After(now)`, `ends.After(at) && now.IsZero()`, discoveryOwn},
 	{"discovery: what others read is believed of newer entries", "pkg/discovery/live.go", `r.Version > h[r.NodeID].version`, `r.Version < 0`, discoveryOwn},

@@ -23,9 +23,9 @@ var widenMutants = []mutant{
 	{"commit of a void try", dynamo, `onlyIf: "widen_try = :try AND widen_state = :open " +`, `onlyIf: "widen_try = :try AND :open = :open " +`, stores},
 	{"void of a committed try", dynamo, `onlyIf: "widen_try = :try AND widen_state = :open",`, `onlyIf: "widen_try = :try AND :open = :open",`, stores},
 	{"begin over another try", dynamo, `onlyIf: "widen_try = :before AND widen_state = :seen AND`, `onlyIf: ":before = :before AND widen_state = :seen AND`, stores},
-	{"numbers come while a try is open", dynamo, `AND widen_try = :try AND widen_state <> :open",`, `AND widen_try = :try AND :open = :open",`, stores},
-	{"numbers come before their width", widener, `to := min(size, 1<<p.Bits())`, `to := size`, poolOwn},
-	{"mark of a late seed's number is skipped", widen, `		for _, l := range g.Leases {
+	{"node IDs are added while a try is open", dynamo, `AND widen_try = :try AND widen_state <> :open",`, `AND widen_try = :try AND :open = :open",`, stores},
+	{"node IDs are added before their width", widener, `to := min(size, 1<<p.Bits())`, `to := size`, poolOwn},
+	{"mark of a late seed's node ID is skipped", widen, `		for _, l := range g.Leases {
 			w.Found(l)
 		}
 `, `		there := map[int]bool{}
@@ -41,9 +41,9 @@ var widenMutants = []mutant{
 `, poolOwn},
 	{"the cap lets E itself through", widening, `return p.Widening.From.Add(-time.Millisecond)`, `return p.Widening.From`, poolOwn},
 	{"begin after a try that is done", dynamo, `onlyIf: "widen_try = :before AND widen_state = :seen AND`, `onlyIf: "widen_try = :before AND :seen = :seen AND`, stores},
-	{"wider numbers are seeded below E", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Floor)`, poolOwn},
-	{"wider numbers are made below E by a mark", widener, `From: w.pool.Widening.From, Floor: w.pool.floor(at)}`, `From: w.pool.Widening.From, Floor: at}`, poolOwn},
-	{"wider numbers are seeded without the mark", widener, `Floor: p.floor(floor), WidenTry: p.Widening.Try}`, `Floor: p.floor(floor)}`, poolOwn},
+	{"wider node IDs are seeded below E", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Floor)`, poolOwn},
+	{"wider node IDs are made below E by a mark", widener, `From: w.pool.Widening.From, Floor: w.pool.floor(at)}`, `From: w.pool.Widening.From, Floor: at}`, poolOwn},
+	{"wider node IDs are seeded without the mark", widener, `Floor: p.floor(floor), WidenTry: p.Widening.Try}`, `Floor: p.floor(floor)}`, poolOwn},
 	{"a generator keeps its width", timeline, `		ends = t.span.Eras.firstTick(*t.layout, next)
 `, ``, ids},
 	{"an era begins where stamps were confirmed", timeline, `if e.From.UnixMilli() <= t.untilMs || len`, `if len`, ids},

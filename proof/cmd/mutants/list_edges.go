@@ -45,4 +45,6 @@ var edgeMutants = []mutant{
 		return context.Cause(ctx)`, `	case <-context.Background().Done():
 		return context.Cause(ctx)`, "./pkg/cluster"},
 	{"a canceled start of a cluster node stays on the lease", "pkg/cluster/node.go", `cfg.Name, err, failed), n.Close())`, `cfg.Name, err, failed), nil)`, "./pkg/cluster"},
+	{"an ID waits for longer than its invocation", inLambda, `ids.NextContext(one)`, `ids.Next()`, lambdaOwn},
+	{"a wait for the clock is checked once", inLambda, `		one, stop := context.WithTimeout(ctx, checkAgain)`, `		one, stop := context.WithCancel(ctx)`, lambdaOwn},
 }

@@ -47,4 +47,8 @@ var edgeMutants = []mutant{
 	{"a canceled start of a cluster node stays on the lease", "pkg/cluster/node.go", `cfg.Name, err, failed), n.Close())`, `cfg.Name, err, failed), nil)`, "./pkg/cluster"},
 	{"an ID waits for longer than its invocation", inLambda, `ids.NextContext(one)`, `ids.Next()`, lambdaOwn},
 	{"a wait for the clock is checked once", inLambda, `		one, stop := context.WithTimeout(ctx, checkAgain)`, `		one, stop := context.WithCancel(ctx)`, lambdaOwn},
+	{"a watch yields after the end of its context", "pkg/discovery/resolve.go", `			if ctx.Err() != nil { // the read may have succeeded all the same
+				return
+			}
+`, ``, discoveryOwn},
 }

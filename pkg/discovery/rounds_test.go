@@ -58,8 +58,8 @@ type watcher struct {
 	done chan struct{}
 }
 
-// consume reads a watch; busy is called for each list.
-func consume(ctx context.Context, watch func(ctx context.Context) iter.Seq[int], busy func()) *watcher {
+// consume reads a watch.
+func consume(ctx context.Context, watch func(ctx context.Context) iter.Seq[int]) *watcher {
 	w := &watcher{done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
@@ -67,7 +67,6 @@ func consume(ctx context.Context, watch func(ctx context.Context) iter.Seq[int],
 			if w.seen = append(w.seen, n); ctx.Err() != nil {
 				w.late = append(w.late, n)
 			}
-			busy()
 		}
 		w.end = time.Now()
 	}()
@@ -89,30 +88,27 @@ func TestLaterRoundsAreCanceledAnywhere(t *testing.T) {
 					}
 					other := fixture.Start(t, fixture.Config(s.Store("")))
 					both := watch(t, s.directory)
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					w := consume(ctx, both, func() {})
 					rest, stop := context.WithCancel(t.Context())
 					defer stop()
-					second := consume(rest, both, func() {})
-
-					switch change {
-					case "another":
-						if err := direct.Register(t.Context(), other, shop, discovery.Service{Name: "shop-2", Address: shop.Address}); err != nil {
-							t.Fatal(err)
-						}
-					case "the end":
-						if err := s.agent.Close(); err != nil {
-							t.Fatal(err)
-						}
-					}
+					second := consume(rest, both)
+					var w *watcher
 					var canceled time.Time
-					_ = i.Run(t, time.Minute, func(one context.Context) error {
-						defer context.AfterFunc(one, func() { canceled = time.Now(); cancel() })()
+					_ = i.Run(t, time.Minute, func(ctx context.Context) error {
+						defer context.AfterFunc(ctx, func() { canceled = time.Now() })()
+						w = consume(ctx, both)
+						switch change {
+						case "another":
+							if err := direct.Register(t.Context(), other, shop, discovery.Service{Name: "shop-2", Address: shop.Address}); err != nil {
+								t.Fatal(err)
+							}
+						case "the end":
+							if err := s.agent.Close(); err != nil {
+								t.Fatal(err)
+							}
+						}
 						fixture.Wait(11 * time.Second) // two rounds
 						return nil
 					})
-					cancel()
 					<-w.done
 					if !canceled.IsZero() && w.end != canceled {
 						t.Errorf("it ended %v after its context, want at once", w.end.Sub(canceled))
@@ -134,7 +130,7 @@ func TestLaterRoundsAreCanceledAnywhere(t *testing.T) {
 					if got := s.Count(" Query"); got > 0 {
 						t.Errorf("afterwards: got %d queries, want none", got)
 					}
-					again := consume(t.Context(), both, func() {})
+					again := consume(t.Context(), both)
 					fixture.Wait(time.Second) // after an error of the store it is left alone for that long
 					if len(again.seen) != 1 || again.seen[0] != then[name] {
 						t.Errorf("another watch: got %v, want [%d]", again.seen, then[name])

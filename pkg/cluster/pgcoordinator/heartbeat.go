@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,7 +27,7 @@ import (
 // succeeded for a time-out (a row may have been deleted since), when transaction
 // numbers start over (another server), and every ten minutes.
 type view struct {
-	mu      sync.Mutex
+	reading chan struct{} // holds one heartbeat at a time
 	timeout time.Duration
 	cursor  int64     // the oldest open transaction
 	silent  time.Time // heartbeats before this one were too old, by the server's clock
@@ -91,8 +90,12 @@ func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Sn
 		return cluster.Snapshot{}, err
 	}
 	v := c.viewOf(b.Self)
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	select { // not a lock: the other heartbeat may hang for longer than ctx
+	case v.reading <- struct{}{}:
+		defer func() { <-v.reading }()
+	case <-ctx.Done():
+		return cluster.Snapshot{}, failed(ctx, "heartbeat", context.Cause(ctx))
+	}
 	return v.heartbeat(ctx, c.db, b)
 }
 
@@ -102,7 +105,7 @@ func (c *Coordinator) viewOf(m cluster.Member) *view {
 	defer c.mu.Unlock()
 	key := m.Cluster + "#" + m.Key()
 	if c.views[key] == nil {
-		c.views[key] = &view{}
+		c.views[key] = &view{reading: make(chan struct{}, 1)}
 	}
 	return c.views[key]
 }
@@ -120,7 +123,7 @@ func (v *view) heartbeat(ctx context.Context, db DB, b cluster.Beat) (cluster.Sn
 	}
 	rows, err := db.Query(ctx, heartbeat, m.Cluster, m.Key(), m.Name, m.NodeID, m.SessionID, m.Version, m.Metadata, b.Timeout, v.cursor, v.silent)
 	if err != nil {
-		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: heartbeat: %w", err)
+		return cluster.Snapshot{}, failed(ctx, "heartbeat", err)
 	}
 	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (change, error) {
 		o := change{Member: cluster.Member{Cluster: m.Cluster}}
@@ -128,7 +131,7 @@ func (v *view) heartbeat(ctx context.Context, db DB, b cluster.Beat) (cluster.Sn
 		return o, err
 	})
 	if err != nil {
-		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: heartbeat: %w", err)
+		return cluster.Snapshot{}, failed(ctx, "heartbeat", err)
 	}
 	own := slices.IndexFunc(changes, func(o change) bool { return o.horizon != nil })
 	if own < 0 {

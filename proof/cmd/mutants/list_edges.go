@@ -51,4 +51,8 @@ var edgeMutants = []mutant{
 				return
 			}
 `, ``, discoveryOwn},
+	{"a heartbeat in PostgreSQL waits for another one without end", pgBeat, `	case <-ctx.Done():
+		return cluster.Snapshot{}, failed`, `	case <-context.Background().Done():
+		return cluster.Snapshot{}, failed`, pgOwn},
+	{"the end of a canceled statement has no reason", pgFile, `!errors.Is(err, ended) {`, `false {`, pgOwn},
 }

@@ -260,6 +260,8 @@ func (c *client) canceledAt(t *testing.T, call func(ctx context.Context, c *clie
 // lock, and the next call works.
 func TestCallsAreCanceledAnywhere(t *testing.T) {
 	db := open(t)
+	t.Run("a heartbeat arrives late", func(t *testing.T) { lateHeartbeat(t, db) })
+	t.Run("a clock was set", func(t *testing.T) { steppedClock(t, db) })
 	for name, c := range calls {
 		for _, warm := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, connected %v", name, warm), func(t *testing.T) {
@@ -433,5 +435,71 @@ func TestHeartbeatIsCanceledWhileItWaits(t *testing.T) {
 	end()
 	if err := <-returned; !errors.Is(err, context.Canceled) {
 		t.Errorf("the first: got %v, want %v", err, context.Canceled)
+	}
+}
+
+// letter is a database whose first query after Hold is set arrives only when it is
+// delivered, after its context has ended.
+type letter struct {
+	DB
+	hold    bool
+	deliver func() error
+}
+
+func (l *letter) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if !l.hold {
+		return l.DB.Query(ctx, sql, args...)
+	}
+	l.hold = false
+	l.deliver = func() error {
+		rows, err := l.DB.Query(context.WithoutCancel(ctx), sql, args...)
+		if err == nil {
+			rows.Close()
+			err = rows.Err()
+		}
+		return err
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A heartbeat that arrives after its context has ended does not bring its session back:
+// the node has begun another one meanwhile.
+func lateHeartbeat(t *testing.T, db *pgxpool.Pool) {
+	exec(t, db, "TRUNCATE nodelease_members, nodelease_known")
+	l := &letter{DB: db}
+	c, first, second := New(l), node("a"), node("a")
+	second.SessionID = "second"
+	look(t, c, first)
+	l.hold = true
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := c.Heartbeat(ctx, cluster.Beat{Self: first, Timeout: timeout}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+	look(t, c, second)
+	if err := l.deliver(); err != nil {
+		t.Fatal(err)
+	}
+	if got := look(t, New(db), node("other")); slices.ContainsFunc(got, first.Same) || !slices.ContainsFunc(got, second.Same) {
+		t.Errorf("got %v, want the second session and not the first", got)
+	}
+	look(t, c, second)
+}
+
+// A server whose clock was set forward, or a process that was suspended for a moment,
+// costs no session.
+func steppedClock(t *testing.T, db *pgxpool.Pool) {
+	exec(t, db, "TRUNCATE nodelease_members, nodelease_known")
+	c := New(db)
+	look(t, c, node("a"))
+	v := c.viewOf(node("a"))
+	v.now = v.now.Add(-time.Hour)
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if snap, err := c.Heartbeat(ctx, cluster.Beat{Self: node("a"), Timeout: timeout}); err != nil || !has(snap.Members, "a") {
+			t.Errorf("got %v, %v, want a", snap.Members, err)
+		}
 	}
 }

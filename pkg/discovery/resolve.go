@@ -170,6 +170,9 @@ func watch[T any](ctx context.Context, maxAge time.Duration, resolve func(contex
 		var told T
 		for first := true; ctx.Err() == nil; {
 			list, again, err := resolve(ctx)
+			if ctx.Err() != nil { // the read may have succeeded all the same
+				return
+			}
 			if err == nil && (first || !same(list, told)) {
 				told, first = clone(list), false
 				if !yield(list) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,11 +27,13 @@ import (
 // succeeded for a time-out (a row may have been deleted since), when transaction
 // numbers start over (another server), and every ten minutes.
 type view struct {
-	mu      sync.Mutex
+	reading chan struct{} // holds one heartbeat at a time
 	timeout time.Duration
 	cursor  int64     // the oldest open transaction
 	silent  time.Time // heartbeats before this one were too old, by the server's clock
 	read    time.Time // when all rows were read
+	now     time.Time // the server's clock at the last heartbeat; zero if unknown
+	heard   time.Time // when its answer came, by this process's clock
 	alive   map[string]cluster.Member
 	members []cluster.Member // alive, in the order of their sessions; never modified
 }
@@ -45,7 +46,9 @@ const readAll = 10 * time.Minute
 // part, because the other parts see the table as it was before. A session that replaces
 // another one gets the next version, unless it has a lease, which provides the version.
 // If a session was silent for longer than the time-out, or has an older lease, it is not
-// recorded again, and its own row is missing from the answer.
+// recorded again, and its own row is missing from the answer. Nor is a heartbeat recorded
+// that arrives after its sender has given it up: the sender may have begun another session
+// since, and others may have dropped this one.
 //
 // Each part reads a range of an index. To read all live members, since is 0.
 const heartbeat = `
@@ -69,6 +72,7 @@ WITH beat AS (
 		END
 	WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)
 		AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)
+		AND ($11::timestamptz IS NULL OR clock_timestamp() <= $11)
 	RETURNING m.key, m.name, m.node_id, m.session_id, m.version, m.metadata
 ), now AS MATERIALIZED (
 	SELECT horizon, cursor, CASE WHEN $9 <= cursor AND $10 > horizon - $8::interval THEN $9 ELSE 0 END AS since FROM (
@@ -91,8 +95,12 @@ func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Sn
 		return cluster.Snapshot{}, err
 	}
 	v := c.viewOf(b.Self)
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	select { // not a lock: the other heartbeat may hang for longer than ctx
+	case v.reading <- struct{}{}:
+		defer func() { <-v.reading }()
+	case <-ctx.Done():
+		return cluster.Snapshot{}, failed(ctx, "heartbeat", context.Cause(ctx))
+	}
 	return v.heartbeat(ctx, c.db, b)
 }
 
@@ -102,7 +110,7 @@ func (c *Coordinator) viewOf(m cluster.Member) *view {
 	defer c.mu.Unlock()
 	key := m.Cluster + "#" + m.Key()
 	if c.views[key] == nil {
-		c.views[key] = &view{}
+		c.views[key] = &view{reading: make(chan struct{}, 1)}
 	}
 	return c.views[key]
 }
@@ -118,25 +126,47 @@ func (v *view) heartbeat(ctx context.Context, db DB, b cluster.Beat) (cluster.Sn
 	if v.alive == nil || v.timeout != b.Timeout || time.Since(v.read) > readAll {
 		v.cursor, v.timeout = 0, b.Timeout
 	}
-	rows, err := db.Query(ctx, heartbeat, m.Cluster, m.Key(), m.Name, m.NodeID, m.SessionID, m.Version, m.Metadata, b.Timeout, v.cursor, v.silent)
-	if err != nil {
-		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: heartbeat: %w", err)
+	late := v.late(ctx)
+	changes, own, err := v.ask(ctx, db, m, late)
+	if err == nil && own < 0 && late != nil {
+		v.now = time.Time{} // one of the clocks may have been set, or stood still
+		changes, own, err = v.ask(ctx, db, m, nil)
 	}
-	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (change, error) {
-		o := change{Member: cluster.Member{Cluster: m.Cluster}}
-		err := row.Scan(&o.key, &o.Name, &o.NodeID, &o.SessionID, &o.Version, &o.Metadata, &o.alive, &o.horizon, &o.cursor, &o.since)
-		return o, err
-	})
 	if err != nil {
-		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: heartbeat: %w", err)
+		return cluster.Snapshot{}, failed(ctx, "heartbeat", err)
 	}
-	own := slices.IndexFunc(changes, func(o change) bool { return o.horizon != nil })
 	if own < 0 {
 		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: %w: %q was silent for longer than %v, or its lease is older than the one recorded", cluster.ErrDropped, m.Name, b.Timeout)
 	}
 	v.take(changes, changes[own].since == 0)
 	v.cursor, v.silent = changes[own].cursor, *changes[own].horizon
+	v.now, v.heard = v.silent.Add(b.Timeout), time.Now()
 	return cluster.Snapshot{Members: v.members, Heard: v.silent}, nil
+}
+
+// late returns the time, by the server's clock, at which ctx will have ended, or an earlier
+// one. It returns nil if the time is unknown.
+func (v *view) late(ctx context.Context) *time.Time {
+	ends, ok := ctx.Deadline()
+	if !ok || v.now.IsZero() {
+		return nil
+	}
+	at := v.now.Add(ends.Sub(v.heard))
+	return &at
+}
+
+// ask sends the statement. own is the index of the member's own row, or negative.
+func (v *view) ask(ctx context.Context, db DB, m cluster.Member, late *time.Time) (changes []change, own int, err error) {
+	rows, err := db.Query(ctx, heartbeat, m.Cluster, m.Key(), m.Name, m.NodeID, m.SessionID, m.Version, m.Metadata, v.timeout, v.cursor, v.silent, late)
+	if err != nil {
+		return nil, -1, err
+	}
+	changes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (change, error) {
+		o := change{Member: cluster.Member{Cluster: m.Cluster}}
+		err := row.Scan(&o.key, &o.Name, &o.NodeID, &o.SessionID, &o.Version, &o.Metadata, &o.alive, &o.horizon, &o.cursor, &o.since)
+		return o, err
+	})
+	return changes, slices.IndexFunc(changes, func(o change) bool { return o.horizon != nil }), err
 }
 
 // change is a row of the answer.

@@ -83,6 +83,16 @@ func (c *Coordinator) usable(ctx context.Context) error {
 	return protocol.CheckContext(ctx)
 }
 
+// failed returns the error of a call. If the context has ended, it wraps the context's
+// error: a pool may be configured to cancel the statement at the server
+// (pgconn.CancelRequestContextWatcherHandler), whose error does not say why.
+func failed(ctx context.Context, call string, err error) error {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		err = fmt.Errorf("%w: %w", ended, err)
+	}
+	return fmt.Errorf("pgcoordinator: %s: %w", call, err)
+}
+
 // Expire implements [cluster.Coordinator].
 func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.Duration) error {
 	const sql = `
@@ -94,7 +104,7 @@ DELETE FROM nodelease_known WHERE cluster = $1 AND key IN (SELECT key FROM gone)
 		return err
 	}
 	if _, err := c.db.Exec(ctx, sql, clusterName, age); err != nil {
-		return fmt.Errorf("pgcoordinator: expire: %w", err)
+		return failed(ctx, "expire", err)
 	}
 	return nil
 }
@@ -110,7 +120,7 @@ WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`
 		return err
 	}
 	if _, err := c.db.Exec(ctx, sql, m.Cluster, m.Key(), m.Version, revision, known); err != nil {
-		return fmt.Errorf("pgcoordinator: publish: %w", err)
+		return failed(ctx, "publish", err)
 	}
 	return nil
 }
@@ -122,7 +132,7 @@ func (c *Coordinator) Known(ctx context.Context, clusterName string) (map[string
 	}
 	rows, err := c.db.Query(ctx, `SELECT key, known FROM nodelease_known WHERE cluster = $1`, clusterName)
 	if err != nil {
-		return nil, fmt.Errorf("pgcoordinator: known: %w", err)
+		return nil, failed(ctx, "known", err)
 	}
 	all := map[string]cluster.Versions{}
 	var key string
@@ -132,7 +142,7 @@ func (c *Coordinator) Known(ctx context.Context, clusterName string) (map[string
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("pgcoordinator: known: %w", err)
+		return nil, failed(ctx, "known", err)
 	}
 	return all, nil
 }

@@ -157,8 +157,9 @@ func Generator(ctx context.Context) IDs { return of(ctx).Generator(ctx) }
 func Lease(ctx context.Context) (lease.Lease, error) { return of(ctx).Lease(ctx) }
 
 // Next returns the next ID. If due, it first claims a node ID or renews the lease. It does
-// so once more if the environment was frozen before the ID was made. Errors are those of
-// [Agent.Refresh] and of [snowflake.Generator.Next].
+// so once more if the environment was frozen before the ID was made. Its wait for the clock
+// is bounded by WithMaxWait, and ends with the context, a little before the invocation.
+// Errors are those of [Agent.Refresh] and of [snowflake.Generator.NextContext].
 func (g IDs) Next() (snowflake.ID, error) {
 	id, err := g.next()
 	if errors.Is(err, snowflake.ErrFenced) {
@@ -172,23 +173,39 @@ func (g IDs) next() (snowflake.ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	if at, ok := g.ctx.Deadline(); !ok || time.Until(at) > enough {
-		return ids.Next()
-	}
 	if id, err := ids.TryNext(); !errors.Is(err, snowflake.ErrBusy) {
 		return id, err
 	}
-	if err := g.a.node.Timeline().Check(); err != nil { // NextContext would wait for longer than WithMaxWait
-		return 0, err
-	}
-	ctx, cancel := inTime(g.ctx)
-	defer cancel()
-	return ids.NextContext(ctx)
+	return g.wait(ids)
 }
 
-// enough is the time left of an invocation above which an ID may wait as long as the
-// generator allows; see snowflake.WithMaxWait.
-const enough = 3 * time.Second
+// wait returns the next ID once the generator has one. Generator.Next would not notice the
+// end of the invocation, and NextContext would wait for longer than WithMaxWait, so wait
+// checks again and again whether the wait has become too long.
+func (g IDs) wait(ids *snowflake.Generator) (snowflake.ID, error) {
+	ctx, cancel := inTime(g.ctx)
+	defer cancel()
+	for {
+		var behind *snowflake.ClockError
+		switch err := g.a.node.Timeline().Check(); {
+		case errors.As(err, &behind) && behind.Behind <= 2*ids.Layout().Tick: // a queue, and not the clock
+			return 0, snowflake.ErrBusy
+		case err != nil:
+			return 0, err
+		}
+		one, stop := context.WithTimeout(ctx, checkAgain)
+		id, err := ids.NextContext(one)
+		again := one.Err() != nil && (ctx.Err() == nil || !errors.Is(err, ctx.Err()))
+		stop()
+		if err == nil || !again {
+			return id, err
+		}
+	}
+}
+
+// checkAgain is the time after which a waiting call notices that the clock was set back
+// further.
+const checkAgain = 100 * time.Millisecond
 
 // inTime returns a context that ends a little before the invocation, which needs time to
 // act on the error.

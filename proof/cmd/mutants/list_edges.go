@@ -45,4 +45,16 @@ var edgeMutants = []mutant{
 		return context.Cause(ctx)`, `	case <-context.Background().Done():
 		return context.Cause(ctx)`, "./pkg/cluster"},
 	{"a canceled start of a cluster node stays on the lease", "pkg/cluster/node.go", `cfg.Name, err, failed), n.Close())`, `cfg.Name, err, failed), nil)`, "./pkg/cluster"},
+	{"an ID waits for longer than its invocation", inLambda, `ids.NextContext(one)`, `ids.Next()`, lambdaOwn},
+	{"a wait for the clock is checked once", inLambda, `		one, stop := context.WithTimeout(ctx, checkAgain)`, `		one, stop := context.WithCancel(ctx)`, lambdaOwn},
+	{"a watch yields after the end of its context", "pkg/discovery/resolve.go", `			if ctx.Err() != nil { // the read may have succeeded all the same
+				return
+			}
+`, ``, discoveryOwn},
+	{"a heartbeat in PostgreSQL waits for another one without end", pgBeat, `	case <-ctx.Done():
+		return cluster.Snapshot{}, failed`, `	case <-context.Background().Done():
+		return cluster.Snapshot{}, failed`, pgOwn},
+	{"the end of a canceled statement has no reason", pgFile, `!errors.Is(err, ended) {`, `false {`, pgOwn},
+	{"a late heartbeat in PostgreSQL revives its session", pgBeat, `		AND ($11::timestamptz IS NULL OR clock_timestamp() <= $11)`, `		AND ($11::timestamptz IS NULL OR true)`, pgOwn},
+	{"a heartbeat in PostgreSQL is late by a clock that was set", pgBeat, `own < 0 && late != nil {`, `own < 0 && false {`, pgOwn},
 }

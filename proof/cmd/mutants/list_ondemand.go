@@ -62,9 +62,6 @@ var onDemandMutants = []mutant{
 		if f,`, leaseOwn},
 	{"each use asks beside an open widening", flights, `				a.beRested()
 `, ``, leaseOwn},
-	{"an ID waits beyond its invocation", inLambda, `	ctx, cancel := inTime(g.ctx)
-	defer cancel()
-	return ids.NextContext(ctx)`, `	return ids.Next()`, lambdaOwn},
 	{"many IDs wait for a clock that was set back", inLambda, `if dst[0], err = g.Next(); err != nil {`, `if dst[0], err = g.a.ids.Load().NextContext(g.ctx); err != nil {`, lambdaOwn},
 	{"a holder that sleeps is late", "cmd/nodelease/internal/ui/state.go", `n.Held && !n.OnDemand && n.TTL`, `n.Held && n.TTL`, "./cmd/nodelease/internal/ui"},
 	{"an ID that met a freeze is not tried again", inLambda, `	if errors.Is(err, snowflake.ErrFenced) {

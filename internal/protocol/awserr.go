@@ -65,9 +65,12 @@ func explain(err error, call, table string) error {
 		switch api.ErrorCode() {
 		case "ResourceNotFoundException":
 			return fmt.Errorf("%w: table %q does not exist in this account and Region (%s): create it with the CDK construct, or check NODELEASE_TABLE, AWS_REGION and the endpoint", errNoTable, table, call)
-		case "AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException",
-			"InvalidClientTokenId", "MissingAuthenticationTokenException", "IncompleteSignatureException":
+		case "AccessDeniedException":
 			return fmt.Errorf("%w: %s on table %q: %s: %s: grant the role what pool.GrantLease grants (GetItem, Query and UpdateItem on the pool's keys)", ErrAccess, call, table, api.ErrorCode(), api.ErrorMessage())
+		case "ExpiredTokenException":
+			return fmt.Errorf("%w: %s on table %q: %s: %s: get new credentials, for example with aws sso login; those of a task's role are renewed by themselves", ErrAccess, call, table, api.ErrorCode(), api.ErrorMessage())
+		case "UnrecognizedClientException", "InvalidSignatureException", "InvalidClientTokenId", "MissingAuthenticationTokenException", "IncompleteSignatureException":
+			return fmt.Errorf("%w: %s on table %q: %s: %s: check the credentials: AWS_PROFILE, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the task's role", ErrAccess, call, table, api.ErrorCode(), api.ErrorMessage())
 		case "ValidationException":
 			if strings.Contains(api.ErrorMessage(), "key element") || strings.Contains(api.ErrorMessage(), "key schema") {
 				return fmt.Errorf("%w: table %q has other keys than pool_group (S) and node_id (N): %s: make a table of its own for Nodelease", ErrTable, table, api.ErrorMessage())

@@ -68,7 +68,8 @@ func (w Remember) Apply(old ReaperMemory) (ReaperMemory, bool) {
 	return m, true
 }
 
-// Forget clears the memory, whatever its content.
+// Forget clears the memory, whatever its content. It is for a memory that is corrupt, and
+// therefore has no revision to replace.
 type Forget struct{ Pool, New string }
 
 // PoolName implements [MemoryWrite].
@@ -81,8 +82,8 @@ func (w Forget) Apply(ReaperMemory) (ReaperMemory, bool) {
 
 const forgetLook = "REMOVE looked_at, look_wait, look_count, look_held, look_braked, candidates"
 
-// A memory is replaced only by a reaper that has read it. Revisions never recur, so a
-// replayed write, or that of the second of two reapers, is refused.
+// A memory is replaced only by a reaper that has read it. Revisions never recur (unless a
+// Forget is replayed), so a replayed write, or that of the second of two reapers, is refused.
 func (w Remember) update() update {
 	u := update{onlyIf: "revision = :seen", values: attributes{":new": str(w.New), ":seen": str(w.Seen)}}
 	if w.Seen == "" {
@@ -100,8 +101,8 @@ func (w Remember) update() update {
 	return u
 }
 
-// Forget has no condition: if a scan is lost, the reaper needs more time, but a scan that
-// counts wrongly could cost a holder its lease.
+// Forget has no condition, since nothing in a corrupt memory can be relied on. A replay of it
+// brings back its revision.
 func (w Forget) update() update {
 	return update{set: "SET revision = :new " + forgetLook, values: attributes{":new": str(w.New)}}
 }

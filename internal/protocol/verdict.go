@@ -71,9 +71,10 @@ func (v *Verdict) item() types.AttributeValue {
 // at once, one succeeds. A new verdict does not count as a change of the pool, so the
 // revision stays the same.
 type Vouch struct {
-	Pool    string
-	Seen    *Verdict // nil: there was none
-	Verdict Verdict
+	Pool     string
+	Revision int64    // of the item that its writer read; it matters only without Seen
+	Seen     *Verdict // nil: there was none
+	Verdict  Verdict
 }
 
 // PoolName implements [PoolWrite].
@@ -81,7 +82,10 @@ func (w Vouch) PoolName() string { return w.Pool }
 
 // Apply implements [PoolWrite].
 func (w Vouch) Apply(old *PoolItem) (PoolItem, bool) {
-	if old == nil || (old.Verdict == nil) != (w.Seen == nil) || w.Seen != nil && w.Seen.stored() != old.Verdict.stored() {
+	switch {
+	case old == nil, (old.Verdict == nil) != (w.Seen == nil):
+		return PoolItem{}, false
+	case w.Seen == nil && w.Revision != old.Revision, w.Seen != nil && w.Seen.stored() != old.Verdict.stored():
 		return PoolItem{}, false
 	}
 	p, v := *old, w.Verdict
@@ -91,16 +95,19 @@ func (w Vouch) Apply(old *PoolItem) (PoolItem, bool) {
 }
 
 // A write that arrives late must not bring back a verdict that a raise has removed. So it
-// is conditional on the verdict that its writer has seen, like Measure.
+// is conditional on the verdict that its writer has seen, like Measure, or, if there was
+// none, on the revision, which ForgetVerdict increments.
 func (w Vouch) update() update {
 	u := update{
 		set:    "SET verdict = :verdict",
-		onlyIf: "attribute_not_exists(verdict)",
+		onlyIf: "attribute_not_exists(verdict) AND revision = :revision",
 		values: attributes{":format": num(ItemFormat), ":verdict": w.Verdict.item()},
 	}
 	if w.Seen != nil {
 		u.onlyIf = "verdict = :seen"
 		u.values[":seen"] = w.Seen.item()
+	} else {
+		u.values[":revision"] = num(w.Revision)
 	}
 	u.onlyIf = "item_format = :format AND " + u.onlyIf
 	return u

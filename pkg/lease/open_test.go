@@ -280,8 +280,8 @@ func TestAWSErrors(t *testing.T) {
 		text   string
 	}{
 		{"denied", "GetItem", answer{400, "AccessDeniedException", "User: arn:aws:iam::1:role/r is not authorized to perform: dynamodb:GetItem"}, lease.ErrAccess, "GrantLease"},
-		{"expired token", "GetItem", answer{400, "ExpiredTokenException", "The security token included in the request is expired"}, lease.ErrAccess, "expired"},
-		{"bad keys", "GetItem", answer{400, "UnrecognizedClientException", "The security token included in the request is invalid."}, lease.ErrAccess, "invalid"},
+		{"expired token", "GetItem", answer{400, "ExpiredTokenException", "The security token included in the request is expired"}, lease.ErrAccess, "expired: get new credentials"},
+		{"bad keys", "GetItem", answer{400, "UnrecognizedClientException", "The security token included in the request is invalid."}, lease.ErrAccess, "invalid.: check the credentials"},
 		{"wrong keys", "GetItem", answer{400, "ValidationException", "The provided key element does not match the schema"}, lease.ErrTable, "pool_group"},
 		{"no table", "DescribeTable", answer{400, "ResourceNotFoundException", "Requested resource not found"}, lease.ErrTable, "does not exist"},
 		{"nonsense", "UpdateItem", answer{400, "ValidationException", "Invalid UpdateExpression: Syntax error"}, lease.ErrTable, "Syntax error"},

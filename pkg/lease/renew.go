@@ -226,7 +226,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 			a.expose(ctx, t, res.Lease)
 			return false
 		case tenure.Taken:
-			a.lose(t, fmt.Errorf("%w: node %d of pool %q %s", ErrLost, t.Lease.NodeID, a.cfg.Pool, whose(res.Lease)))
+			a.lose(t, fmt.Errorf("%w: node %d of pool %q %s", ErrLost, t.Lease.NodeID, a.cfg.Pool, whose(res.Lease, t.Lease.Version)))
 			return false
 		}
 	}
@@ -328,11 +328,14 @@ func (a *Agent) checkFloor(ctx context.Context) {
 	}
 }
 
-// whose describes the present holder of a node ID.
-func whose(cur *protocol.Lease) string {
+// whose describes the present holder of a node ID that the holder of an earlier version has
+// lost.
+func whose(cur *protocol.Lease, version int64) string {
 	switch {
 	case cur == nil:
 		return "has no item any more: someone deleted it"
+	case cur.Holder == "" && cur.Version > version:
+		return "was taken by another process, which no longer has it"
 	case cur.Holder == "":
 		return "was freed by the reaper, by an operator or with a restored table"
 	}

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -182,6 +183,27 @@ func TestFreedByOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The reason of a loss names an operator or the reaper only if nobody else had the node ID
+// meanwhile.
+func TestTakenAndReleased(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		a := fixture.Start(t, fixture.Config(s))
+		s.On(func(context.Context, protocol.Write, func() (protocol.Result, error)) (protocol.Result, error) {
+			return protocol.Result{}, errors.New("cut off")
+		})
+		fixture.Wait(time.Minute)
+		if err := fixture.Start(t, fixture.Config(s.Memory)).Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.On(nil)
+		fixture.Wait(8 * time.Second)
+		if err := a.Err(); !errors.Is(err, lease.ErrLost) || !strings.Contains(err.Error(), "taken by another process") {
+			t.Errorf("got %v, want a loss to another process", err)
+		}
+	})
 }
 
 // The holder of a retired node ID may finish, and nobody claims the node ID afterwards.

@@ -39,13 +39,14 @@ func poolWrites(t *testing.T, s protocol.Store) {
 		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Minute}, Measured: protocol.Measured{Held: 3, At: at(2)}},
 		protocol.ForgetVerdict{Pool: "p"},                           // there is no verdict, but the revision grows
 		protocol.Vouch{Pool: "p", Seen: &verdict, Verdict: verdict}, // there is no verdict
-		protocol.Vouch{Pool: "p", Verdict: verdict},
+		protocol.Vouch{Pool: "p", Revision: 6, Verdict: verdict},
 		protocol.Vouch{Pool: "p", Verdict: protocol.Verdict{Region: "eu-west-1", Table: "leases", At: at(9)}}, // someone was first
 		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later},                                               // it was different
 		protocol.Vouch{Pool: "p", Seen: &verdict, Verdict: later},
 		protocol.ForgetVerdict{Pool: "p"},
-		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later}, // a late write must not bring a verdict back
-		protocol.Vouch{Pool: "p", Verdict: later},
+		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later},  // a late write must not bring a verdict back
+		protocol.Vouch{Pool: "p", Revision: 6, Verdict: verdict}, // nor may one from when there was none before
+		protocol.Vouch{Pool: "p", Revision: 7, Verdict: later},
 		protocol.SuspendLayout{Pool: "p", Revision: 7},                              // none exists
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.JS53())}, // too small
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},

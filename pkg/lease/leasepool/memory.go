@@ -49,10 +49,23 @@ func (p *Pool) remember(ctx context.Context, m protocol.ReaperMemory, l *protoco
 	return protocol.ReaperMemory{Pool: p.Name, Revision: w.New, Look: l}, unanswered(err)
 }
 
-// forget resets the memory, so that the reaper starts over.
+// forget resets the memory, so that the reaper starts over. Like remember, it replaces the
+// revision that it has read. An unconditional write that arrives twice would bring back an
+// old revision, at which a replay could store an old scan again.
 func (p *Pool) forget(ctx context.Context) error {
-	_, err := protocol.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return p.table().WriteReaperMemory(ctx, protocol.Forget{Pool: p.Name, New: uuid.NewString()})
-	})
-	return err
+	for {
+		m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.table().ReaperMemory(ctx, p.Name) })
+		var w protocol.MemoryWrite = protocol.Remember{Pool: p.Name, Seen: m.Revision, New: uuid.NewString()}
+		var corrupt *protocol.CorruptError
+		switch {
+		case errors.As(err, &corrupt):
+			w = protocol.Forget{Pool: p.Name, New: uuid.NewString()}
+		case err != nil:
+			return err
+		}
+		applied, err := protocol.Retry(ctx, func(ctx context.Context) (bool, error) { return p.table().WriteReaperMemory(ctx, w) })
+		if err != nil || applied {
+			return err
+		}
+	}
 }

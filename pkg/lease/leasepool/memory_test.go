@@ -221,6 +221,44 @@ func TestReapReplays(t *testing.T) {
 	})
 }
 
+// tape records the writes of the reaper's memory.
+type tape struct {
+	*faulty
+	writes []protocol.MemoryWrite
+}
+
+func (s *tape) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrite) (bool, error) {
+	s.writes = append(s.writes, w)
+	return s.faulty.WriteReaperMemory(ctx, w)
+}
+
+// A scan that no longer counts does not return when all requests of its time arrive again,
+// in their order.
+func TestReapReplaysOfAReset(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &tape{faulty: crashedPool(t, 1)}
+		s.fail = once("group")
+		reap(t, t.Context(), s) // resets the memory
+		s.fail = never
+		if r, _ := reap(t, t.Context(), s); r.NextLook.IsZero() {
+			t.Fatalf("%+v, want a first scan", r)
+		}
+		before := s.writes
+		fixture.Wait(time.Minute)
+		s.fail = once("group")
+		reap(t, t.Context(), s) // resets it again
+		s.fail = never
+		for _, w := range before {
+			if applied, err := s.WriteReaperMemory(t.Context(), w); err != nil || applied {
+				t.Errorf("a replay of %+v: %v, %v, want a refusal", w, applied, err)
+			}
+		}
+		if r, _ := reap(t, t.Context(), s); len(r.Freed) != 0 {
+			t.Errorf("freed %v by a scan from before the reset", r.Freed)
+		}
+	})
+}
+
 // A stored scan does not count if a clock far ahead has written it, or if its text is not
 // one that a reaper writes.
 func TestReapStrangeMemory(t *testing.T) {

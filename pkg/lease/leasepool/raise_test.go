@@ -1,12 +1,14 @@
 package leasepool_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
 // After a restore and a raise, no millisecond up to the given time can be stamped again
@@ -72,4 +74,39 @@ func TestRaiseEndsGrownLeases(t *testing.T) {
 			t.Errorf("raised again: %+v, %v", c, err)
 		}
 	})
+}
+
+// vouched records the writes of verdicts.
+type vouched struct {
+	*leasetest.Memory
+	writes []protocol.Vouch
+}
+
+func (s *vouched) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
+	if v, ok := w.(protocol.Vouch); ok {
+		s.writes = append(s.writes, v)
+	}
+	return s.Memory.WritePool(ctx, w)
+}
+
+// A raise removes the verdict, since the table may be another one. A verdict from before
+// that arrives late does not come back, not even the first of the pool.
+func TestRaiseRemovesTheVerdictForGood(t *testing.T) {
+	s := &vouched{Memory: leasetest.NewMemory("orders", 4)}
+	p := leasepool.Open(s, "orders")
+	if c, err := p.Tend(t.Context()); err != nil || c.Pool.Verdict == nil || len(s.writes) != 1 {
+		t.Fatalf("%+v, %v, and %d writes of a verdict, want one", c.Pool, err, len(s.writes))
+	}
+	if _, err := p.Raise(t.Context(), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Memory.WritePool(t.Context(), s.writes[0]); err != nil || r.Applied {
+		t.Errorf("the verdict from before the raise: applied %v, %v, want a refusal", r.Applied, err)
+	}
+	if item, err := s.PoolItem(t.Context(), "orders"); err != nil || item.Verdict != nil {
+		t.Errorf("%+v, %v, want no verdict", item, err)
+	}
+	if c, err := p.Tend(t.Context()); err != nil || c.Pool.Verdict == nil {
+		t.Errorf("after the raise: %+v, %v, want a new verdict", c.Pool, err)
+	}
 }

@@ -56,7 +56,7 @@ func (p *Pool) vouch(ctx context.Context, c *Changes) error {
 			return err
 		}
 	}
-	res, failed := p.writePool(ctx, protocol.Vouch{Pool: p.Name, Seen: c.Pool.Verdict, Verdict: *v})
+	res, failed := p.writePool(ctx, protocol.Vouch{Pool: p.Name, Revision: c.Pool.Revision, Seen: c.Pool.Verdict, Verdict: *v})
 	if failed == nil && res.Pool != nil {
 		c.Pool = *res.Pool
 	}

@@ -62,6 +62,7 @@ var functionMutants = []mutant{
 	{"an outage that the table never heard of is forgotten", reap, `if p.doubt.Load() && run.forget(ctx) == nil {`, `if false {`, poolOwn},
 	{"an error that is tried again is no error", attentive, `s.failed.Store(true)`, `s.failed.Store(false)`, poolOwn},
 	{"two reapers act on one look", memory, `if err == nil && !applied {`, `if false && !applied {`, poolOwn},
+	{"a reset of the looks may be replayed", memory, `case errors.As(err, &corrupt):`, `case errors.As(err, &corrupt) || err == nil:`, poolOwn},
 	{"a look of a wrong clock counts", reap, `last = nil // by a clock too wrong for a reaper`, ``, poolOwn},
 	{"freeing goes on after an error", free, `cancel(unanswered(err))`, `_ = cancel`, poolOwn},
 	{"a fingerprint without the renewal", candidates, `binary.BigEndian.PutUint64(n[8:], uint64(l.Renewal))`, ``, poolOwn},

@@ -19,6 +19,7 @@ var poolItemMutants = []mutant{
 	{"an incomplete answer makes a verdict", "internal/protocol/dynamodb.go", `if !d.complete(out.Table) {`, `if out.Table == nil {`, "./internal/protocol"},
 	{"an unsafe verdict counts", verdicts, `|| !ok || !v.Safe {`, `|| !ok {`, "./internal/protocol ./pkg/lease"},
 	{"a late verdict undoes a raise", verdicts, `u.onlyIf = "verdict = :seen"`, `u.onlyIf = "(attribute_not_exists(verdict) OR verdict <> :format OR verdict = :seen)"`, "./internal/protocol"},
+	{"a late first verdict undoes a raise", verdicts, `attribute_not_exists(verdict) AND revision = :revision`, `attribute_not_exists(verdict) AND revision >= :revision`, "./internal/protocol"},
 	{"a raise leaves the verdict of another table", verdicts, `set:    "SET revision = revision + :more REMOVE verdict",`, `set:    "SET revision = revision + :more",`, "./internal/protocol"},
 	{"a raise leaves the verdict of another table on the cards", "pkg/lease/leasepool/raise.go", `if err := p.publish(ctx, c.Pool); err != nil {`, `if err := ctx.Err(); err != nil {`, leaseOwn},
 	{"an older hint replaces newer knowledge", "internal/protocol/card.go", `attribute_not_exists(revision) OR revision < :revision OR`, `attribute_not_exists(revision) OR revision <> :revision OR`, "./internal/protocol"},

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -206,11 +207,19 @@ func TestCases(t *testing.T) {
 }
 
 // layouts are the layouts in which the clients must make and decode IDs.
-var layouts = map[string]snowflake.Layout{
-	"default": snowflake.Default(), "wide16": snowflake.Wide16(), "js53": snowflake.JS53(), "twitter": snowflake.Twitter(),
-	"discord": snowflake.Discord(), "sonyflake": snowflake.Sonyflake(),
-	"own": {Epoch: time.UnixMilli(1700000000001).UTC(), Tick: 10 * time.Millisecond, TimeBits: 36, NodeBits: 5, SequenceBits: 17, NodeLast: true},
-}
+var layouts = func() map[string]snowflake.Layout {
+	all := map[string]snowflake.Layout{
+		"own": {Epoch: time.UnixMilli(1700000000001).UTC(), Tick: 10 * time.Millisecond, TimeBits: 36, NodeBits: 5, SequenceBits: 17, NodeLast: true},
+	}
+	for _, name := range leasepool.LayoutNames() {
+		l, err := leasepool.ParseLayout(name)
+		if err != nil {
+			panic(err)
+		}
+		all[name] = l
+	}
+	return all
+}()
 
 // Every client decodes IDs of every layout as package snowflake does, including those that the
 // client has made.

@@ -291,7 +291,9 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 // claimOf returns a claim by this agent, as of now.
 func (a *Agent) claimOf(node int, session string) protocol.Claim {
 	c := a.cfg.timings().Claim(protocol.Key{Pool: a.cfg.Pool, NodeID: node}, session, a.clock.Wall(), a.pool)
-	c.Task, c.Metadata, c.OnDemand = a.cfg.Task, a.metadataNow(), a.napping != nil
+	c.Task = a.cfg.Task
+	c.Metadata = a.metadataNow()
+	c.OnDemand = a.napping != nil
 	now := a.clock.Monotonic()
 	a.mu.Lock()
 	defer a.mu.Unlock()

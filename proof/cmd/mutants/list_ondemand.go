@@ -39,7 +39,7 @@ var onDemandMutants = []mutant{
 	{"Close releases before its requests have ended", onDemand, `			return fmt.Errorf("lease: pool %q: a request`, `			_ = fmt.Errorf("lease: pool %q: a request`, leaseOwn},
 	{"Close leaves a claim in doubt", onDemand, `if u := a.pending(); u != nil && !copied {`, `if u := a.pending(); false {`, leaseOwn},
 	{"what has run out is released", onDemand, `protocol.Latest(t.Expires(), t.Lease.ReservedUntil).After(a.clock.Wall())`, `!protocol.Latest(t.Expires(), t.Lease.ReservedUntil).IsZero()`, leaseOwn},
-	{"a claim does not say that it is on demand", claim, `c.Task, c.Metadata, c.OnDemand = a.cfg.Task, a.metadataNow(), a.napping != nil`, `c.Task, c.Metadata, c.OnDemand = a.cfg.Task, a.metadataNow(), false`, leaseOwn},
+	{"a claim does not say that it is on demand", claim, `c.OnDemand = a.napping != nil`, `c.OnDemand = false`, leaseOwn},
 	{"the next holder passes for one on demand", dynamo, `gone = append(gone, "on_demand")`, `gone = gone[:0]`, stores},
 	{"the next holder has the metadata of the one before", dynamo, `gone = append(gone, "metadata")`, `_ = gone`, stores},
 	{"an ID outside of an invocation", inLambda, `if lc, ok := lambdacontext.FromContext(ctx); !ok || lc.AwsRequestID == "" {`, `if lc, ok := lambdacontext.FromContext(ctx); false && (!ok || lc.AwsRequestID == "") {`, lambdaOwn},

@@ -29,9 +29,9 @@ again=${CI:+-count=1}
 readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
 suite() {
 	scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh
-	scripts/dynamodb-local.sh run -- go test -vet=off $again -timeout 20m -p 3 -skip "^($slow|$elsewhere)\$" ./cmd/nodelease ./infra ./pkg/lease ./pkg/lease/leasepool ./functions/internal/rie ./internal/protocol ./proof/internal/sim ./...
+	scripts/dynamodb-local.sh run -- go test -vet=off -ldflags=-w $again -timeout 20m -p 3 -skip "^($slow|$elsewhere)\$" ./cmd/nodelease ./infra ./pkg/lease ./pkg/lease/leasepool ./functions/internal/rie ./internal/protocol ./proof/internal/sim ./...
 }
-faults() { (cd proof/faults && go test -vet=off $again -timeout 20m -parallel 4 ./...); }
+faults() { (cd proof/faults && go test -vet=off -ldflags=-w $again -timeout 20m -parallel 4 ./...); }
 ui() { ONLY=page cmd/nodelease/internal/ui/e2e/test.sh; }
 localstack() { localstack/test.sh stack; } # one deployment: seed, claim, exhaust, reap, destroy
 tests=(readme suite localstack ui faults)

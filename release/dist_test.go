@@ -184,7 +184,8 @@ func serveDynamoDB(t *testing.T, program string) string {
 	return serving.Endpoint
 }
 
-// start starts a program that runs until the test ends. The function returns its next line.
+// start starts a program that runs until the test ends. Each call of line returns the
+// next line of the program's output.
 func start(t *testing.T, cmd *exec.Cmd) (line func() string) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()

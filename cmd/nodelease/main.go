@@ -15,8 +15,8 @@
 //	6  no answer from DynamoDB in time
 //	7  lease lost: the node ID is someone else's
 //
-// exec passes its program's code through; its own failures are 110 + the code, and
-// 126 and 127 as shells use them.
+// exec exits with its program's code. For failures of exec itself, 110 is added to the codes
+// above; 126 and 127 have their usual meaning in shells.
 //
 // Results go to stdout, as text or with --json as one line of JSON; errors go to
 // stderr and say what to do.

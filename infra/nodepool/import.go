@@ -33,8 +33,8 @@ type Attributes struct {
 	Architecture awslambda.Architecture
 }
 
-// FromAttributes imports a table with its pools, so that roles of this app can be granted them and tasks can be attached to them. It makes no
-// table, functions, alarms or dashboard, and seeds nothing: all of that belongs to the stack that owns the table, which must be deployed first.
+// FromAttributes imports a table with its pools, so that this app can grant its roles access to the pools and attach tasks to them. It creates no
+// table, functions, alarms or dashboard, and seeds nothing. All of that belongs to the stack that owns the table, which must be deployed first.
 func FromAttributes(scope constructs.Construct, id string, attributes *Attributes) *NodePool {
 	n := &NodePool{
 		functions: map[string]awslambda.Function{}, pools: map[string]*Pool{}, seeds: map[string]awscdk.CustomResource{}, containers: map[string]string{},

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A card is written again for each change and each verdict, but for a new count only once
-// half of the validity of the card's count has passed.
+// A card is rewritten at each change and each verdict. If only the count is new, the card is
+// rewritten no sooner than halfway through the time for which its count is valid.
 func TestCardBehind(t *testing.T) {
 	at := time.UnixMilli(1_800_000_000_000)
 	of := func(revision int64, after time.Duration) PoolItem {

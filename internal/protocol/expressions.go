@@ -389,9 +389,10 @@ func (w AddNumbers) update() update {
 	})
 }
 
-// Nothing from E on is reserved at the time of the mark, and afterwards only agents that
-// know the try may reserve that. A missing node ID is created, so that a late seed does
-// not create it without the mark. Marks of an older try are refused.
+// A mark is refused if any millisecond from w.From on is reserved already. After the mark,
+// only agents that have seen this try may reserve such milliseconds. A missing node ID is
+// created, so that a late seed does not create it without the mark. Marks of an older try
+// are refused.
 func (w Mark) update() update {
 	return update{
 		set: "SET widen_try = :try, version = if_not_exists(version, :zero), reserved_until = if_not_exists(reserved_until, :floor)",

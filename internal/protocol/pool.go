@@ -85,8 +85,8 @@ type Measured struct {
 	Valid time.Duration `json:"valid_ns,omitempty"`
 }
 
-// Fresh reports whether the measurement counts at now. A measurement from the future does
-// not, because a clock was wrong; clocks may differ by skew.
+// Fresh reports whether the measurement is still valid at now. A measurement from more than
+// skew in the future is not valid, because some clock must have been wrong.
 func (m *Measured) Fresh(now time.Time, skew time.Duration) bool {
 	return m != nil && m.Held >= 0 && m.Cooling >= 0 && !m.At.After(now.Add(skew)) && now.Before(m.At.Add(m.Valid))
 }

@@ -174,7 +174,7 @@ func TestTrimEnds(t *testing.T) {
 			t.Errorf("%s: %d MB were allocated", name, n>>20)
 		}
 	}
-	// Reading stops earlier in a part of an answer that is not an item.
+	// Outside of items, reading stops much sooner: after about maxEnvelope bytes.
 	for _, begin := range []string{`{"message":"`, `{"Table":{"x":"`} {
 		var read counted
 		_, err := trim(io.TeeReader(io.MultiReader(strings.NewReader(begin), &endless{text: "x"}), &read))

@@ -13,7 +13,7 @@ type Outage struct {
 	down  bool // the last request had no answer
 	// since is when the first unanswered request after an answered one was sent.
 	since time.Duration
-	// Until until, leases that expired after from are not claimed.
+	// Leases that expired after o.from are not claimed before o.until.
 	from, until time.Duration
 }
 

@@ -105,8 +105,8 @@ func rolling(w *paper) paperResult {
 	return w.measured(from, before, done)
 }
 
-// outage lets the table answer only with errors for a while. Afterwards all agents come
-// back at once. Only the time after the outage is measured.
+// outage makes the table answer every request with an error for d. Afterwards all agents
+// come back at once. Only the time after the outage is measured.
 func outage(w *paper, d time.Duration) paperResult {
 	w.down = true
 	w.run(d, nil)

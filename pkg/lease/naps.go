@@ -10,7 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// naps is the state of an on-demand agent that an agent with a loop does not have.
+// naps is the additional state of an on-demand agent. An agent with a renewal loop has none
+// of it.
 type naps struct {
 	// Used by the flight, or by Close after it.
 	unsettled *unsettled // a claim that may hold a node ID, and is not bound

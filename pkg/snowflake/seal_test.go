@@ -163,8 +163,8 @@ func TestSealWhileWaitingForNotBefore(t *testing.T) {
 	}
 }
 
-// A call that waits while its node ID is replaced gets an ID of the new node ID, and is
-// not fenced by mistake.
+// A call that is waiting when its node ID is replaced returns an ID made with the new node
+// ID. It does not fail with ErrFenced.
 func TestRebindUnderAWaitingCall(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())

@@ -119,7 +119,7 @@ func TestBootstrapRidesOutPropagation(t *testing.T) {
 	})
 }
 
-// changed returns an event of events/ with other properties and another request ID.
+// changed returns the named event from events/ with the properties props and a new request ID.
 func changed(t *testing.T, name, url, request, physical string, props map[string]any) json.RawMessage {
 	t.Helper()
 	var e map[string]any

@@ -272,7 +272,7 @@ func TestOpenAPILimits(t *testing.T) {
 	}
 }
 
-// At the end of the layout's time the answer is 500, as in the file.
+// When the layout's time bits are used up, the answer is 500, as the OpenAPI file documents.
 func TestOpenAPIInternal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()

@@ -81,7 +81,7 @@ func TestSuitesJudged(t *testing.T) {
 	}
 }
 
-// serve makes a call to a new server that has the table of the cases.
+// serve sends one request to a new server that has the table cases.
 func serve(t *testing.T, operation, body string) string {
 	t.Helper()
 	s, err := embeddeddb.New(embeddeddb.Options{})

@@ -65,7 +65,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// rowOf reads the row of the table for so many members.
+// rowOf returns the row for a number of members in the table of docs/cluster.md.
 func rowOf(t *testing.T, page string, members int) (row []float64) {
 	t.Helper()
 	want := fmt.Sprintf(`(?m)^\| %s \|(.*)\|$`, regexp.QuoteMeta(thousands(members)))

@@ -6,7 +6,8 @@ const (
 	awaiting = "pkg/lease/wait.go"
 )
 
-// The mutants of claimants that wait for a node ID, and of releases that leave them one.
+// Mutants of the code with which claimants wait for a node ID, and of the code with which a
+// release passes its node ID on to them.
 var waitMutants = []mutant{
 	{"a release writes the note although nobody waits", note, `return n.Awaited(at) && recent < NotePlaces/2`, `return recent < NotePlaces/2`, "./internal/protocol"},
 	{"a note from the future keeps releases writing", note, `return now.Before(n.Until) && !n.Until.After(now.Add(noteFar))`, `return now.Before(n.Until)`, "./internal/protocol"},

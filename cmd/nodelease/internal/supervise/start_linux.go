@@ -92,8 +92,8 @@ func (c *Child) measure() (boot, error) {
 	return c.deadline, c.alarm.set(c.deadline)
 }
 
-// tell sends an order without waiting. If the guardian has left some thousand orders
-// unread, the pipe is full and the order is lost, which leaves the guardian with an earlier
+// tell sends an order without waiting. If the guardian has left several thousand
+// orders unread, the pipe is full and the order is lost, which leaves the guardian with an earlier
 // deadline. A guardian that has ended needs no orders.
 func (c *Child) tell(v any) {
 	text, err := json.Marshal(v)

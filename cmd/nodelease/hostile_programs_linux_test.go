@@ -36,7 +36,7 @@ func hostileText(name string) string {
 	return cutTo(strings.ToValidUTF8(texttest.Hostile[name], "\ufffd"), 300)
 }
 
-// take assigns a node ID to a hostile session, so that its holder loses it.
+// take assigns a node ID to a hostile session, so that the node ID's holder loses it.
 func (w *ward) take(node int, name string) {
 	value := hostileText(name)
 	w.put(number(node, time.Now().Add(time.Hour), map[string]any{"version": 9, "task": value, "holder": cutTo(value+strings.Repeat("x", 64), 64), "metadata": map[string]any{"key": value}}))

@@ -36,11 +36,12 @@ func TestMain(m *testing.M) {
 		}
 		main()
 	}
-	testscript.Main(tests{m}, map[string]func(){"nodelease": main}) // sessions start it under this name
+	testscript.Main(tests{m}, map[string]func(){"nodelease": main}) // the sessions start the program under this name
 }
 
-// atOnce is how many parallel tests run at once. They wait for processes and for leases that expire, so it is more than
-// there are cores; -parallel sets another number. Tests that keep a core busy are not parallel.
+// atOnce is how many parallel tests run at once. The tests wait for processes and for
+// leases that expire, so atOnce is larger than the usual number of cores; -parallel sets a
+// different number. Tests that keep a core busy are not parallel.
 const atOnce = "8"
 
 // tests run without the variables of the caller's environment that the program reads.

@@ -28,8 +28,9 @@ type guardian struct {
 }
 
 // wake is the pause between the first two attempts to kill all descendants. The attempts
-// are repeated, because the kernel reports only the end of children. The pause doubles, up
-// to patience, because some processes cannot be killed, at present or ever.
+// are repeated, because the kernel reports the end of children, but not of other
+// descendants. The pause doubles, up to patience, because some processes cannot be killed,
+// at present or ever.
 const wake = 5 * time.Millisecond
 
 // Guard runs the guardian. It returns the child's exit code when the child and everything
@@ -85,13 +86,14 @@ func Guard(path string, args []string) (code int, err error) {
 	return g.code, nil
 }
 
-// report sends the owner, which may be gone, whether the child was ended because of the
+// report tells the owner, which may be gone, whether the child was ended because of the
 // lease.
 func (g *guardian) report(stopped bool) {
 	_ = json.NewEncoder(os.NewFile(reportFile, "report")).Encode(report{Stopped: stopped})
 }
 
-// watch is the guardian's main loop. Each turn reads the clock, whatever woke it.
+// watch is the guardian's main loop. Each iteration reads the clock, whatever woke the
+// loop.
 func (g *guardian) watch(orders <-chan order, dead <-chan death) error {
 	var tick <-chan time.Time
 	for {

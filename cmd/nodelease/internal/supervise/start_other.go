@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Child is the program that runs, as its owner sees it.
+// Child is the running program, as its owner sees it.
 //
 // On this platform it promises less than on Linux. There is no guardian, so if the owner is
 // killed with SIGKILL, or frozen, nothing ends the child at the deadline. The child's own
@@ -80,7 +80,7 @@ func (c *Child) Stop() {
 }
 
 // End kills the child without a grace period. It is for a lease that has run out by a clock
-// other than that of the deadline.
+// other than the one that measures the deadline.
 func (c *Child) End() {
 	c.Stop()
 	kill(c.cmd)

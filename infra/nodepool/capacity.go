@@ -20,8 +20,8 @@ const (
 	defaultMaxPercent = 200
 )
 
-// sizePools counts the tasks that the services may run. In a rolling deploy ECS runs up to desired count × maximum percent of a service's
-// tasks, and the old and the new fleet hold node IDs at once. sizePools makes the seeds open groups for so many, and warns of pools that have
+// sizePools counts the tasks that the services may run. In a rolling deploy ECS runs up to desired count × maximum percent of a service's tasks,
+// and the old and the new fleet hold node IDs at once. sizePools makes the seeds open groups for that many tasks, and warns of pools that have
 // fewer node IDs. It runs at the end, because services are usually made after their task definition was attached.
 func (n *NodePool) sizePools() error {
 	var services []awsecs.CfnService

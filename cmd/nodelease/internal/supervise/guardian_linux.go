@@ -163,14 +163,14 @@ func (g *guardian) obey(o order, gone bool) {
 	case o.Signal != 0:
 		_ = g.child.Signal(o.Signal) // fails if the child has ended
 	case !g.stopping:
-		// After SIGTERM was sent because of a deadline, a late renewal no longer extends
-		// it.
+		// Once SIGTERM has been sent because of a deadline, a late renewal no longer
+		// extends the deadline.
 		g.deadline = max(g.deadline, o.Deadline)
 	}
 }
 
-// stop asks all processes to end, and wakes frozen ones so that they receive SIGTERM. They
-// have the grace period for it, but never longer than until the deadline.
+// stop asks all processes to end, and wakes frozen ones so that they receive SIGTERM. The
+// processes then have the grace period, but never longer than until the deadline.
 func (g *guardian) stop() {
 	if g.stopping {
 		return

@@ -143,8 +143,9 @@ func TestDemo(t *testing.T) {
 	if code != 0 || s.Duplicates != 0 {
 		t.Fatalf("exit code %d, %+v, want 0 and no duplicates\n%s", code, s, p.stderr)
 	}
-	// A task that wakes after its lease has ended may learn of the loss before it checks
-	// its deadline, so here, unlike in TestDemoOutage, no task has to be suspended.
+	// A task that wakes after its lease has ended may find out about the loss before it
+	// checks its deadline. So in this test, unlike in TestDemoOutage, no task has to be
+	// suspended.
 	if s.Tasks != 8 || s.IDs < 100_000 || s.Kills < 1 || s.Freezes < 1 || s.Claims < 8 || s.Renewals < 8 || s.Lost < 1 || s.Seconds < 8 {
 		t.Errorf("got %+v, want 8 tasks, 100,000 IDs and each kind of event\n%s", s, p.stderr)
 	}

@@ -125,8 +125,8 @@ func (d *doctor) examine(ctx context.Context) diagnosis {
 	return result
 }
 
-// add records a finding. It sanitizes and cuts both texts: says may come from the table,
-// and people read it even in the JSON; fix is a command for people to copy.
+// add records a finding. It sanitizes and cuts the text, which may come from the table, and
+// the fix, which is a command for people to copy. People read both even in the JSON.
 func (d *doctor) add(check, level, says, fix string) {
 	d.found = append(d.found, finding{check, level, text.Cut(says, text.MaxError), text.Cut(fix, maxCommand)})
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // ownerOfStubborn is the argument that makes this test binary start a program that ignores
-// SIGTERM, and end it at once.
+// SIGTERM, and then end that program at once.
 const ownerOfStubborn = "owner-of-stubborn"
 
 func init() {
@@ -166,8 +166,8 @@ func TestExecOnDemandRenews(t *testing.T) {
 	}
 }
 
-// No program continues with a node ID that others may have, whichever process is frozen,
-// and also in an outage. All cases run side by side.
+// No program continues with a node ID that another process may have, whichever process is
+// frozen, and even in an outage. All cases run side by side.
 func TestExecOnDemandDeadline(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()

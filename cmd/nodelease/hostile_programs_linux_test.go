@@ -45,8 +45,8 @@ func (w *ward) take(node int, name string) {
 // losses are names of texts of the corpus. Each text does something different to a terminal.
 var losses = []string{"csi clear", "newline", "bidi override", "c1 csi", "remedy"}
 
-// The logs of exec and serve, and the answers of serve, are plain despite hostile
-// holders, even when one of them takes the node ID.
+// Even when a hostile holder takes the node ID, the logs of exec and serve, and the answers
+// of serve, contain no control characters and no injected lines.
 func TestHostileNeighbours(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs programs that lose their leases")

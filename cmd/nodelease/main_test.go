@@ -18,12 +18,14 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// asProgram is the variable that makes this test binary behave as the program, because the
-// demo starts its own binary again, and tests kill it.
+// asProgram is the environment variable that makes this test binary behave as the program.
+// It is needed because the demo starts its own binary again, and because tests kill the
+// program.
 const asProgram = "NODELEASE_TEST_AS_PROGRAM"
 
-// peakFile is the variable with the name of the file to which this binary, as the program,
-// writes its peak memory. The peak that wait4 returns includes the parent's memory.
+// peakFile is the environment variable that names the file to which this binary, when it
+// runs as the program, writes its peak memory. The peak that wait4 returns is of no use,
+// because it includes the parent's memory.
 const peakFile = "NODELEASE_TEST_PEAK"
 
 func TestMain(m *testing.M) {
@@ -240,7 +242,7 @@ func TestSeedListReap(t *testing.T) {
 		{"reap", 0, "0 node IDs held, 0 due, 0 freed\n"},
 		{"list --table other", 1, `"other"`},
 	} {
-		// The flags of a step come last, so that they override the others.
+		// The flags of a step come last, so that they override the common flags.
 		args := strings.Fields(step.args)
 		code, stdout, stderr := call(append(append(args[:1:1], flags...), args[1:]...)...)
 		text := stdout

@@ -167,7 +167,7 @@ var procedures = map[string]struct {
 		if err := json.Unmarshal([]byte(p.call(0, []string{"id", largest.String(), "--json", "--pool", "orders"})), &decoded); err != nil {
 			p.t.Fatal(err)
 		}
-		time.Sleep(time.Until(decoded.IDs[0].Time.Add(time.Millisecond))) // as the page says, by the clock of the old processes
+		time.Sleep(time.Until(decoded.IDs[0].Time.Add(time.Millisecond))) // as the page states, by the clock of the old processes
 		p.fixed(snowflake.Twitter(), 0, 1, 2, 3)
 	}},
 	"restore beside a process that cannot be stopped": {[]string{

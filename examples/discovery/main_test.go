@@ -83,7 +83,7 @@ func (p *process) number(t *testing.T, service string) (n int) {
 }
 
 // Two services find each other, and callers prefer their own zone. When the instance in that zone is killed, its callers move on to the
-// other instance. When the lease of the killed instance has ended, they are told. An instance that stops deregisters itself.
+// other instance. When the lease of the killed instance has ended, the callers are told. An instance that stops deregisters itself.
 func TestServicesFindEachOther(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)

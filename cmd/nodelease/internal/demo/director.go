@@ -16,7 +16,7 @@ type director struct {
 	data   string // the file in which the DynamoDB keeps its tables; empty without an outage
 
 	slots   []*slot
-	started int        // tasks so far; the count numbers them
+	started int        // how many tasks have been started; this number is in their names
 	exits   chan *slot // the slots whose task has ended, after its pipe was read to the end
 	agenda  []entry
 }

@@ -88,7 +88,8 @@ func (p *planner) add(at time.Duration, act action, end time.Duration) bool {
 	switch act {
 	case actFreeze:
 		// Every other freeze is so long that the reaper frees the node ID, and the task
-		// loses it. After the others the lease has expired, but is still the task's own.
+		// loses it. After a shorter freeze the lease has expired, but still belongs to the
+		// task.
 		s.by = p.TTL + p.claimGuard()/2
 		if p.freezes%2 == 0 {
 			s.by = p.TTL + p.claimGuard() + reapAfter + 1500*time.Millisecond

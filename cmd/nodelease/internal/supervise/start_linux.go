@@ -79,8 +79,8 @@ func Start(path string, spec Spec) (*Child, error) {
 	return c, nil
 }
 
-// measure updates the deadline and the alarm. It reads the clock before it asks how much
-// time is left, so that a pause in between makes the deadline earlier, never later.
+// measure updates the deadline and the alarm. It reads the clock before it reads the time
+// left, so that a pause in between makes the deadline earlier, never later.
 func (c *Child) measure() (boot, error) {
 	now, err := bootNow()
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Child) tell(v any) {
 	})
 }
 
-// Extend asks again how much time is left, and tells the guardian the new deadline.
+// Extend reads the time left again, and tells the guardian the new deadline.
 func (c *Child) Extend() error {
 	deadline, err := c.measure()
 	if err == nil {

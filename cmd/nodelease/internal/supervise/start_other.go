@@ -48,7 +48,7 @@ func Start(path string, spec Spec) (*Child, error) {
 	return c, c.Extend()
 }
 
-// Extend asks again how much time is left, and moves the deadline.
+// Extend reads the time left again, and moves the deadline.
 func (c *Child) Extend() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -140,7 +140,7 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 		store.read()
 
 		// Only three groups are read again: the open group and the group with a holder, in
-		// which something can happen, and one of the others in turn.
+		// which something can happen, and one of the other groups in turn.
 		next[turnMessage](t, p, "turn")
 		if got := store.read(); len(got) != 3 {
 			t.Errorf("groups %v were read, want three", got)

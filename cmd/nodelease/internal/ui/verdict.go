@@ -38,7 +38,8 @@ type verdict struct {
 	Text     string `json:"text"` // its meaning and the remedy
 	Command  string `json:"command,omitempty"`
 	// Since is when this verdict was first reached, in ms since the Unix epoch. Before
-	// reports that it was reached by the first read, so that it may be older.
+	// reports that the first read reached the verdict, so that the verdict may be older
+	// than Since.
 	Since  int64 `json:"since,omitempty"`
 	Before bool  `json:"before,omitempty"`
 }

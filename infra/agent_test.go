@@ -118,7 +118,7 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 	}
 }
 
-// member starts a member of the cluster of the pool orders, and waits until all members know of it.
+// member starts a member of the cluster of the pool orders, and waits until all members see it.
 func member(t *testing.T, calls *recorder, table string) func(name string, agent *lease.Agent) (end func() error) {
 	coordinator := dynamocoordinator.New(calls, table)
 	limit, cancel := context.WithTimeout(t.Context(), time.Minute)

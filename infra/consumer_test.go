@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A program that imports pkg/lease downloads only what pkg/lease needs. This go.mod also has the CDK's modules, which are several hundred
-// megabytes, but Go's pruned module graph keeps other programs from downloading them.
+// A program that imports pkg/lease downloads only what pkg/lease needs. This module's go.mod also requires the CDK's modules, which are
+// several hundred megabytes, but Go's pruned module graph keeps other programs from downloading them.
 func TestConsumerDownloadsNoCDK(t *testing.T) {
 	root, err := filepath.Abs("..")
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 
 const elsewhere = "arn:aws:iam::222222222222:role/app"
 
-// A role that this app cannot change must not silently go without permissions: the synthesis fails, and the error has all statements that it needs.
+// A role that this app cannot change must not silently go without permissions: the synthesis fails, and the error contains all statements that the
+// role needs.
 func TestGrantThatCannotBeMade(t *testing.T) {
 	stack := newStack(t, "us-east-1")
 	pool := nodepool.New(stack, "Nodes", orders(nil)).Pool("orders")

@@ -47,7 +47,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// The account of an imported table has to give the roles access; a warning has the statement.
+// The account of an imported table has to give the roles access. A warning contains the statement for that.
 func TestImportFromAnotherAccount(t *testing.T) {
 	stack := newStack(t, "us-east-1")
 	nodes := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{TableArn: otherARN, Pools: []string{"orders"}})
@@ -142,7 +142,7 @@ func TestWrongSidecar(t *testing.T) {
 	wantRefused(t, stack, "Image is missing", "Port is 70000: use 1 to 65535", "MemoryLimitMiB is 1", "network mode is BRIDGE", "use awsvpc")
 }
 
-// The construct's sets of Regions equal those of DynamoDB's API reference, which the SDK has in its comments.
+// The construct's sets of Regions equal those of DynamoDB's API reference, which the SDK's comments contain.
 func TestStrongRegionsAreTheSDKs(t *testing.T) {
 	dir := goCommand(t, "..", nil, "list", "-m", "-f", "{{.Dir}}", "github.com/aws/aws-sdk-go-v2/service/dynamodb")
 	source, err := os.ReadFile(dir + "/types/types.go")

@@ -24,8 +24,8 @@ import (
 // All tests of the infrastructure are in this one package and run one after the other, because each package would start a jsii kernel (a
 // Node.js process) of its own, and a kernel serves one caller at a time.
 
-// zips and amdZips are directories with fakes of the zips that `make functions` builds, for arm64 and x86_64. A fake has only the header of an
-// executable. Of the zips, templates depend only on the hashes.
+// zips and amdZips are directories with fakes of the zips that `make functions` builds, for arm64 and x86_64. A fake contains only the header of an
+// executable, because templates depend only on the hashes of the zips.
 var zips, amdZips string
 
 func TestMain(m *testing.M) {
@@ -197,7 +197,7 @@ func (d document) one(t *testing.T, kind string) resource {
 // tableARN is the ARN, in requests and policies, of a template's only table.
 const tableARN = "arn:aws:dynamodb:us-east-1:111111111111:table/example"
 
-// policies returns the policies whose logical ID begins with prefix, which is that of their role.
+// policies returns the policies whose logical ID begins with prefix, the logical ID of their role.
 func (d document) policies(prefix string) map[string]resource {
 	found := d.all("AWS::IAM::Policy")
 	maps.DeleteFunc(found, func(id string, _ resource) bool { return !strings.HasPrefix(id, prefix) })

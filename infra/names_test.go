@@ -65,7 +65,7 @@ func TestRenamedAtSynth(t *testing.T) {
 	}
 }
 
-// Two tables of the same name clash, and so would their metrics. Tables in different Regions, or without names of their own, do not.
+// Two tables of the same name clash, and so would their metrics. Tables in different Regions, or without names of their own, do not clash.
 func TestTablesOfOneName(t *testing.T) {
 	named := orders(func(p *nodepool.Props) { p.TableName = "ids" })
 	at := func(app awscdk.App, id, region string) awscdk.Stack {

@@ -13,7 +13,7 @@ import (
 )
 
 // The files in docs/policies are the statements of the construct's roles as JSON, with placeholders for names. TestAgentOnTheSynthesizedTable
-// compares those of the agent with the calls that agents make. Rewrite the files with
+// compares the agent's statements with the calls that agents make. Rewrite the files with
 //
 //	go test ./infra -run PolicyFiles -update
 func TestPolicyFiles(t *testing.T) {

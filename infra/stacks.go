@@ -37,7 +37,7 @@ func build(app awscdk.App, root string) error {
 	return nil
 }
 
-// importer fills the stack as another repository would, which knows only the outputs of the table's stack.
+// importer fills the stack as the app of another repository would, which has only the outputs of the table's stack.
 func importer(stack awscdk.Stack, table, pool string) {
 	nodes := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{TableArn: table, Pools: []string{pool}})
 	role := awsiam.NewRole(stack, jsii.String("Worker"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("ec2.amazonaws.com"), nil)})

@@ -50,8 +50,8 @@ func TestThrowawayTable(t *testing.T) {
 	}
 }
 
-// If a first deployment fails, an unprotected table is deleted. A protected table cannot be deleted, so it stays. If CloudFormation made its
-// name, it does not block the next deployment.
+// If a first deployment fails, an unprotected table is deleted. A protected table cannot be deleted, so it stays. If CloudFormation made
+// the name of that table, the table does not block the next deployment.
 func TestFirstDeploymentThatFails(t *testing.T) {
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.TableName, p.AllowDeletion = "node-ids", true }))

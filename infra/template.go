@@ -14,8 +14,8 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// Placeholders for a pool's name and size that occur nowhere else in the construct's template. The plain template is made of that template,
-// with parameters in their places.
+// Placeholders for a pool's name and size that occur nowhere else in the construct's template. The plain template is made from the construct's
+// template, with parameters in place of the placeholders.
 const (
 	poolPlace = "x-pool-x"
 	idPlace   = "xpoolx" // poolPlace in logical IDs

@@ -106,7 +106,7 @@ func TestFunctionsStayInTheirPools(t *testing.T) {
 	}
 }
 
-// A layout that is asked for reaches the seed; an impossible layout is refused.
+// A layout that the properties request reaches the seed. An impossible layout is refused.
 func TestPoolLayout(t *testing.T) {
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools[0].Layout = "wide16" }))

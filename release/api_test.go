@@ -23,8 +23,8 @@ var update = flag.Bool("update", false, "write api/apidiff.txt again")
 // public are the packages whose exported API is a contract, as in api/go.txt.
 var public = []string{"./pkg/...", "./infra/nodepool"}
 
-// The incompatible and compatible changes of the exported API since the base, the commit that the first line of api/apidiff.txt names,
-// are those that the file lists. The workflow clones the whole history, so there the test is never skipped.
+// api/apidiff.txt lists the incompatible and compatible changes of the exported API since the base, which is the commit that the first line of the
+// file names. The workflow clones the whole history, so the test is never skipped there.
 func TestAPIChanges(t *testing.T) {
 	const file = "../api/apidiff.txt"
 	head, was, _ := strings.Cut(string(read(t, file)), "\n")
@@ -50,7 +50,7 @@ func TestAPIChanges(t *testing.T) {
 	}
 }
 
-// apiChanges compares an alias of an internal type, and what that type leads to, as it compares public types.
+// apiChanges compares an alias of an internal type, and the types that a program can reach from it, as it compares public types.
 func TestAPIChangesAreFound(t *testing.T) {
 	const api = `// Package api is public.
 package api
@@ -146,8 +146,9 @@ Compatible changes:
 	}
 }
 
-// apiChanges reports how the exported API of the packages in the folder root differs from that of the commit base. It unpacks the base into
-// the folder temp. An alias of a type of an internal package makes that type public, so its changes, and those of the types that it leads to, are reported too.
+// apiChanges reports how the exported API of the packages in the folder root differs from that of the commit base. It unpacks the base into the
+// folder temp. An alias of a type of an internal package makes that type public. So apiChanges also reports the changes of that type, and of the
+// types that a program can reach from it.
 func apiChanges(ctx context.Context, root, base, temp string, patterns []string) (string, error) {
 	if out, err := exec.CommandContext(ctx, "git", "-C", root, "rev-parse", "--verify", "--quiet", base+"^{commit}").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("the base %s of the API is not in this clone: if the clone is shallow, run git fetch --unshallow --tags; else name another base in the first line of api/apidiff.txt: %w %s", base, err, out)
@@ -190,7 +191,7 @@ func apiChanges(ctx context.Context, root, base, temp string, patterns []string)
 		if before, err = load(ctx, temp, inside); err != nil {
 			return "", fmt.Errorf("base %s: %w", base, err)
 		}
-		inside = slices.DeleteFunc(inside, func(path string) bool { // one that is gone: then all aliases of its types have changed
+		inside = slices.DeleteFunc(inside, func(path string) bool { // a package that is gone: then all aliases of its types have changed
 			_, err := os.Stat(filepath.Join(root, path))
 			return err != nil
 		})

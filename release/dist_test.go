@@ -1,4 +1,4 @@
-// Package release tests what scripts/release.sh builds, as a stranger who has nothing else: go test . -args -dist ../dist
+// Package release tests what scripts/release.sh builds, as a user does who has nothing else: go test . -args -dist ../dist
 package release
 
 import (
@@ -53,7 +53,7 @@ func one(t *testing.T, pattern string) string {
 	return files[0]
 }
 
-// checksums.txt has every file of the release, and its right sum.
+// checksums.txt lists every file of the release, with the right checksum.
 func TestChecksums(t *testing.T) {
 	var listed []string
 	for line := range strings.Lines(string(read(t, dist(t, "release", "checksums.txt")))) {
@@ -143,7 +143,7 @@ func TestFunctionZips(t *testing.T) {
 	}
 }
 
-// A stranger unpacks the archive of this machine: the program says its version, commit and date, and leases a node ID.
+// A user unpacks the archive of this machine. The program prints its version, commit and date, and leases a node ID.
 func TestArchiveOfThisMachine(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the archives are unpacked where releases are built")

@@ -34,7 +34,7 @@ import (
 
 const rootsFile = "etc/ssl/certs/ca-certificates.crt"
 
-// images are those of the layout, by architecture.
+// images returns the images of the layout, by architecture.
 func images(t *testing.T) map[string]v1.Image {
 	t.Helper()
 	outer, err := layout.ImageIndexFromPath(dist(t, "image"))
@@ -72,11 +72,11 @@ func images(t *testing.T) map[string]v1.Image {
 	return found
 }
 
-// unpacked is an image's file system.
+// unpacked returns a directory that contains an image's file system.
 func unpacked(t *testing.T, image v1.Image) string {
 	t.Helper()
 	dir := t.TempDir()
-	for up := dir; up != filepath.Dir(os.TempDir()) && up != "/"; up = filepath.Dir(up) { // its user must get there
+	for up := dir; up != filepath.Dir(os.TempDir()) && up != "/"; up = filepath.Dir(up) { // the image's user must be able to reach dir
 		if err := os.Chmod(up, 0o755); err != nil || filepath.Dir(up) == filepath.Clean(os.TempDir()) {
 			break
 		}
@@ -147,14 +147,14 @@ func TestImageLayout(t *testing.T) {
 	}
 }
 
-// contained is the image's program in the image's file system, with its user, its environment and its folder.
+// contained returns a command that runs the image's program in the image's file system, with its user, its environment and its folder.
 func contained(t *testing.T, dir string, config *v1.ConfigFile, args ...string) *exec.Cmd {
 	t.Helper()
 	words := append(append(config.Config.Entrypoint, config.Config.Cmd...), args...)
 	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	cmd.Env, cmd.Dir = config.Config.Env, config.Config.WorkingDir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &syscall.Credential{Uid: 65532, Gid: 65532, NoSetGroups: true}}
-	if os.Getuid() != 0 { // a user namespace may do it, too
+	if os.Getuid() != 0 { // in a user namespace, chroot does not require root
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 65532, HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 65532, HostID: os.Getgid(), Size: 1}}
@@ -196,8 +196,8 @@ func TestImageClaims(t *testing.T) {
 	}
 }
 
-// The program believes the roots in its image: a server of a root that is added to them is asked, and one of an unknown root is not.
-// No server on the Internet is needed, which a build may not reach.
+// The program trusts the roots in its image. It sends a request to a server whose root has been added to them, and sends none to a server
+// whose root is unknown. The test needs no server on the Internet, which a build may not be able to reach.
 func TestImageHandshake(t *testing.T) {
 	image := images(t)[runtime.GOARCH]
 	config, err := image.ConfigFile()
@@ -214,13 +214,13 @@ func TestImageHandshake(t *testing.T) {
 		_, _ = io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"Requested resource not found"}`)
 	}))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{served}, MinVersion: tls.VersionTLS12}
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it gets each handshake that the program ends
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the server would log each handshake that the program ends
 	server.StartTLS()
 	defer server.Close()
 	ask := func() string {
 		cmd := contained(t, dir, config, "pools", "--endpoint", server.URL, "--table", "leases", "--timeout", "20s")
 		cmd.Env = append(cmd.Env, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=eu-west-1")
-		out, _ := cmd.CombinedOutput() // it fails: there is no table
+		out, _ := cmd.CombinedOutput() // the command fails, because there is no table
 		return string(out)
 	}
 	if said := ask(); !strings.Contains(said, "unknown authority") || len(shaken) > 0 {
@@ -241,7 +241,7 @@ func TestImageHandshake(t *testing.T) {
 	}
 }
 
-// authority makes a root, as PEM, and a certificate of it for 127.0.0.1.
+// authority makes a root certificate, as PEM, and a certificate for 127.0.0.1 that the root has signed.
 func authority(t *testing.T) (root []byte, served tls.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

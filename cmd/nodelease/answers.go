@@ -85,8 +85,8 @@ func (a *answers) begin(ctx context.Context, timeout time.Duration) context.Cont
 	return ctx
 }
 
-// bound shortens the longest silence for a command that ends by itself after length; 0
-// means that it does not.
+// bound shortens the longest silence for a command that ends by itself after length. If
+// length is 0, the command does not end by itself, and bound changes nothing.
 func (a *answers) bound(length time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -96,8 +96,8 @@ func (a *answers) bound(length time.Duration) {
 }
 
 // overdue is called when the time of a command is over. It returns an error if the table
-// has been silent for longer than patience, otherwise nil: a read that is cut off by the
-// end of that time is not an outage.
+// has been silent for longer than patience. Otherwise it returns nil, because a read that
+// was cut off when the command's time was over is not an outage.
 func (a *answers) overdue() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -167,7 +167,7 @@ func (a *answers) sent() {
 	}
 }
 
-// wait begins a silence: it sets the alarm for the end of the longest one allowed.
+// wait begins a silence, and sets the alarm for the end of the longest silence allowed.
 func (a *answers) wait() {
 	a.since = time.Now()
 	if a.end == nil {

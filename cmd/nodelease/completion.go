@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// completionLimit is how long a user who pressed Tab waits at most.
+	// completionLimit is the longest time that a user who pressed Tab waits.
 	completionLimit = time.Second
-	// mostCompletions is how many completions are offered at once.
+	// mostCompletions is the largest number of completions offered at once.
 	mostCompletions = 200
 )
 

@@ -29,8 +29,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// recorded repeats the server's answer to a request that it has already seen, so that the
-// reader is measured without a server in the same process.
+// recorded answers a request that it has already seen with the server's earlier answer, so
+// that a reader is measured without the cost of a server in the same process.
 type recorded struct {
 	server  dynamodb.HTTPClient
 	mu      sync.Mutex
@@ -54,7 +54,7 @@ func (r *recorded) Do(req *http.Request) (*http.Response, error) {
 	if err := json.Unmarshal(sent, &write); err != nil {
 		return nil, err
 	}
-	if write.Key != nil && write.ExpressionAttributeValues != nil { // the times in it differ each time
+	if write.Key != nil && write.ExpressionAttributeValues != nil { // the times in a write differ each time
 		asked += fmt.Sprint(write.Key)
 	} else {
 		asked += string(sent)
@@ -80,7 +80,7 @@ func (r *recorded) Do(req *http.Request) (*http.Response, error) {
 		r.mu.Unlock()
 	}
 	header := a.header.Clone()
-	header.Set("Date", time.Now().UTC().Format(http.TimeFormat)) // by which clocks are compared
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat)) // readers compare their clock with this date
 	return &http.Response{StatusCode: a.status, Header: header, Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)), Request: req}, nil
 }
 
@@ -102,8 +102,9 @@ func (r *recorded) forget() {
 	clear(r.answers)
 }
 
-// largest returns the values that cost a reader the most: one that is larger than what
-// readers read of an item, and two just below the limits, in bytes and in number of parts.
+// largest returns the values that cost a reader the most: one that is larger than the part
+// of an item that readers read, and two just below the limits, one in bytes and one in the
+// number of parts.
 func largest() map[string]types.AttributeValue {
 	all := map[string]types.AttributeValue{"more than is read": heavyItems()["empty texts"]}
 	empty := make([]types.AttributeValue, 32_000)
@@ -180,7 +181,7 @@ func costReaders(t *testing.T, client *dynamodb.Client, table string) map[string
 			}
 			return l
 		},
-		"inspect": func() any { // which a corrupt item answers with an error
+		"inspect": func() any { // returns an error if the item is corrupt
 			l, err := store.Get(ctx, "orders", 1)
 			return []any{l, err}
 		},
@@ -194,7 +195,7 @@ func costReaders(t *testing.T, client *dynamodb.Client, table string) map[string
 			beats := dynamocoordinator.New(client, table)
 			self := cluster.Member{Cluster: "orders", Name: "m", NodeID: 5, SessionID: "s", Version: 1}
 			var snaps []any
-			for range 2 { // the first one only starts a clock
+			for range 2 { // the first round only starts a clock
 				snaps = append(snaps, must(beats.Heartbeat(ctx, cluster.Beat{Self: self, At: time.Now(), Timeout: time.Minute})))
 			}
 			return snaps
@@ -248,8 +249,9 @@ func used(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// took returns the processor time of a read: the least of several, since other programs use the processors,
-// too. While the least is above limit, it reads up to 25 times.
+// took returns the processor time of a read. It returns the shortest time of at least three
+// reads, since other programs use the processors, too. While the shortest time is above
+// limit, took reads again, up to 25 times in all.
 func took(t *testing.T, limit time.Duration, read func() any) (best time.Duration) {
 	t.Helper()
 	best = time.Hour
@@ -261,14 +263,15 @@ func took(t *testing.T, limit time.Duration, read func() any) (best time.Duratio
 	return best
 }
 
-// aLook returns the time of one pass over 3 MB of JSON, which is the most that an item can
-// take. The test uses it to allow for a machine that is slow or busy.
+// aLook returns the time of one pass over 3 MB of JSON, which is the largest JSON that one
+// item can have. The test uses this time to allow for a machine that is slow or busy.
 func aLook(t *testing.T) time.Duration {
 	text := []byte("[" + strings.Repeat(`{"BOOL":true},`, 3<<20/14) + "0]")
 	return took(t, 0, func() any { return json.Valid(text) })
 }
 
-// keeps returns the memory that stays in use after a read.
+// keeps returns how much memory stays in use after a read. While the result is above limit,
+// keeps reads again, up to ten times in all, and returns the smallest result.
 func keeps(limit int64, read func() any) (least int64) {
 	least = 1 << 40
 	for round := 0; round < 1 || round < 10 && least > limit; round++ {
@@ -284,8 +287,9 @@ func keeps(limit int64, read func() any) (least int64) {
 	return least
 }
 
-// Whatever somebody writes into one item, it costs no reader more than 50 ms of processor
-// time (on a slow machine, five passes over its JSON), and no reader keeps more than 1 MB.
+// Whatever one item contains, no reader spends more than 50 ms of processor time on it (on
+// a slow machine, the time of five passes over its JSON), and no reader keeps more than 1
+// MB of it in memory.
 func TestWhatOneItemCostsAReader(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it reads many large items")

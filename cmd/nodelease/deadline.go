@@ -140,8 +140,8 @@ func (f *deadlineFile) close() {
 	_ = f.dir.Close()
 }
 
-// write replaces the file. It reads the clocks before it asks how much time is left, so
-// that a pause between the two makes the deadline earlier, never later.
+// write replaces the file. It reads the clocks before it reads the time left, so that a
+// pause in between makes the deadline earlier, never later.
 func (f *deadlineFile) write(state string) error {
 	boot, hasBoot := supervise.BootTime()
 	wall := time.Now()

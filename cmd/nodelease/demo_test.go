@@ -63,7 +63,7 @@ func launch(t *testing.T, cmd *exec.Cmd) {
 	t.Cleanup(func() { watchdog.Stop() })
 }
 
-// leavesNothing fails if something of a program is left when the test ends.
+// leavesNothing fails the test if a process of a program is left when the test ends.
 func leavesNothing(t *testing.T, cmd *exec.Cmd) {
 	t.Cleanup(func() {
 		cmd.Process.Kill() // it has already ended, unless the test failed
@@ -72,7 +72,7 @@ func leavesNothing(t *testing.T, cmd *exec.Cmd) {
 }
 
 // start launches a program whose output the test reads. The test fails if a process of the
-// program is left at its end.
+// program is left when the test ends.
 func start(t *testing.T, cmd *exec.Cmd) *program {
 	t.Helper()
 	p := &program{Cmd: cmd, stderr: &strings.Builder{}}
@@ -128,7 +128,7 @@ func summary(t *testing.T, cmd *exec.Cmd) (s demo.Summary, code int, p *program)
 	return s, code, p
 }
 
-// takesSeconds leaves a test of real processes and real time out of a short run.
+// takesSeconds skips, in a short run, a test that uses real processes and real time.
 func takesSeconds(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -143,8 +143,9 @@ func TestDemo(t *testing.T) {
 	if code != 0 || s.Duplicates != 0 {
 		t.Fatalf("exit code %d, %+v, want 0 and no duplicates\n%s", code, s, p.stderr)
 	}
-	// A task that wakes after its lease has ended may learn of the loss before it checks
-	// its deadline, so here, unlike in TestDemoOutage, no task has to be suspended.
+	// A task that wakes after its lease has ended may find out about the loss before it
+	// checks its deadline. So in this test, unlike in TestDemoOutage, no task has to be
+	// suspended.
 	if s.Tasks != 8 || s.IDs < 100_000 || s.Kills < 1 || s.Freezes < 1 || s.Claims < 8 || s.Renewals < 8 || s.Lost < 1 || s.Seconds < 8 {
 		t.Errorf("got %+v, want 8 tasks, 100,000 IDs and each kind of event\n%s", s, p.stderr)
 	}
@@ -155,8 +156,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// In an outage, tasks that are old enough keep making IDs. All others stop until the outage
-// is over, including a task of the same age that is a member of the cluster.
+// In an outage, tasks that are old enough keep making IDs. All other tasks stop until the
+// outage is over, including a task of the same age that is a member of the cluster.
 func TestDemoOutageByAge(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -172,8 +173,8 @@ func TestDemoOutageByAge(t *testing.T) {
 	}
 }
 
-// When the DynamoDB is killed for longer than the lease, the fleet is suspended, resumes
-// with the same node IDs, and loses nothing.
+// When the demo's DynamoDB is killed for longer than the lease, the fleet is suspended,
+// resumes with the same node IDs, and loses nothing.
 func TestDemoOutage(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -184,7 +185,7 @@ func TestDemoOutage(t *testing.T) {
 	if code != 0 || s.Duplicates != 0 || s.Suspended < 3 {
 		t.Errorf("exit code %d, %+v, want 0, no duplicates and 3 suspended\n%s", code, s, p.stderr)
 	}
-	// A task may notice that the DynamoDB is away, or back, before the demo prints it.
+	// A task may notice that DynamoDB is down, or up again, before the demo prints it.
 	told := p.stderr.String()
 	if strings.Count(told, "suspended ") < 3 || strings.Count(told, "resumed ") < 3 || !strings.Contains(told, " back ") || strings.Contains(told, " lost ") {
 		t.Errorf("the fleet did not resume its node IDs:\n%s", p.stderr)
@@ -210,8 +211,8 @@ func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
 	}
 }
 
-// Whenever the demo is interrupted, it prints that and leaves no process; start checks the
-// latter.
+// Whenever the demo is interrupted, it prints that it was interrupted, and leaves no
+// process. The helper start checks that no process is left.
 func TestDemoInterrupted(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -267,9 +268,9 @@ func TestDemoPortTaken(t *testing.T) {
 	}
 }
 
-// The demo's comparison of IDs finds duplicates: it reports a build whose claims ignore
-// who holds a node ID, if the environment asks for such claims. A normal build never makes
-// them.
+// The demo's comparison of IDs finds duplicates. A build with the tag nodelease_unsafe
+// makes claims that ignore the holder of a node ID if the environment requests them, and
+// the demo reports the duplicates that result. A normal build never makes such claims.
 func TestDemoFindsDuplicates(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -311,7 +312,7 @@ func build(t *testing.T, flags ...string) string {
 	return binary
 }
 
-// The command dynamodb creates a table, and its data outlives the process.
+// The dynamodb command creates a table whose data outlives the process.
 func TestDynamoDB(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "tables.journal")

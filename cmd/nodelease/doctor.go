@@ -44,14 +44,14 @@ type doctorClient interface {
 	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
 
-// doctor examines a table and a pool. It changes nothing.
+// doctor examines a table and a pool. Without repair it changes nothing.
 type doctor struct {
 	*globals
 	client doctorClient
 	store  *lease.DynamoDB
 	now    func() time.Time
 	found  []finding
-	arn    string // of the table, once it is known
+	arn    string // the table's ARN, once it is known
 	repair bool   // adds missing items that nothing depends on
 }
 
@@ -125,9 +125,8 @@ func (d *doctor) examine(ctx context.Context) diagnosis {
 	return result
 }
 
-// add records a finding. Its text may come from the table, and even in the JSON it is
-// read by people, and its fix is a command for them to copy, so both are sanitized and
-// cut here.
+// add records a finding. It sanitizes and cuts the text, which may come from the table, and
+// the fix, which is a command for people to copy. People read both even in the JSON.
 func (d *doctor) add(check, level, says, fix string) {
 	d.found = append(d.found, finding{check, level, text.Cut(says, text.MaxError), text.Cut(fix, maxCommand)})
 }

@@ -179,7 +179,8 @@ func (d *doctor) checkRoom(l *listed) {
 	}
 }
 
-// checkReleases counts which releases of the library the holders run, oldest first.
+// checkReleases counts the holders that run each release of the library, oldest release
+// first.
 func (d *doctor) checkReleases(l *listed) {
 	var holders []string
 	for _, n := range l.Nodes {

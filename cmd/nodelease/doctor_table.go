@@ -173,8 +173,8 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 	return get == nil && query == nil
 }
 
-// checkThrottles reports the calls that were throttled, by limit. Its fix only shows the
-// limit, because a person must decide whether to raise it.
+// checkThrottles reports the throttled calls, grouped by the limit that they exceeded. Its
+// fix only shows the limit, because a person must decide whether to raise it.
 func (d *doctor) checkThrottles(slow map[string][]string) {
 	fixes := map[string]string{
 		protocol.LimitHotKey:  d.again("resize --size N --expect HOLDERS"),

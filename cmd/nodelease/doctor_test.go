@@ -26,12 +26,12 @@ type ward struct {
 	t        *testing.T
 	table    string
 	denied   string // the calls that are denied
-	slow     string // why DynamoDB throttles writes, as it says; empty if it does not
+	slow     string // the reason that DynamoDB gives when it throttles writes; empty: it does not throttle
 	ttl      *types.TimeToLiveDescription
 	replicas []types.ReplicaDescription
 	strong   bool
 	clock    time.Duration // how far this machine's clock is ahead of the true time
-	writes   int           // that took effect, of the doctor's
+	writes   int           // how many of the doctor's writes took effect
 }
 
 func (w *ward) deny(call string) error {
@@ -127,7 +127,7 @@ func (w *ward) put(item map[string]any) {
 	}
 }
 
-// number returns the item of a node ID of the pool orders that somebody holds.
+// number returns the item of a held node ID of the pool orders.
 func number(node int, expires time.Time, more map[string]any) map[string]any {
 	item := map[string]any{
 		"pool_group": "orders#0", "node_id": node, "version": 3, "renewal": 1, "holder": fmt.Sprint("session", node), "task": fmt.Sprint("task", node), "lease_ms": 15000,

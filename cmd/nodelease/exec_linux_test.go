@@ -106,7 +106,7 @@ func newStage(t *testing.T) stage {
 	return stage{l}
 }
 
-// actor is what the connection of a test child has shown of it.
+// actor is a test child, as seen through its connection.
 type actor struct {
 	net.Conn
 	lines        *bufio.Scanner
@@ -215,7 +215,8 @@ func onePool(t *testing.T) (flags []string) {
 	return flags
 }
 
-// breakable creates a table with a pool, in a database that outage can stop from answering.
+// breakable creates a table with a pool. The returned function makes the database stop
+// answering, or answer again.
 func breakable(t *testing.T, size int) (flags []string, outage func(bool)) {
 	t.Helper()
 	db, err := embeddeddb.New(embeddeddb.Options{})
@@ -354,9 +355,9 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 	}
 }
 
-// Whichever process is frozen, and also if none is frozen but the database is down, no
-// child runs once others may have the node ID: it gets SIGTERM, and is killed at the
-// deadline. All cases run side by side.
+// No child runs once another process may have the node ID, whichever process is frozen, and
+// even if the database is down. The child gets SIGTERM, and is killed at the deadline. All
+// cases run side by side.
 func TestExecDeadline(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -406,7 +407,7 @@ func TestExecDeadline(t *testing.T) {
 	}
 	for _, s := range scenes {
 		for _, a := range s.actors {
-			a.end(t) // although some processes are still frozen
+			a.end(t) // the child dies although some processes are still frozen
 			if s.self {
 				a.judge(t, s.name, s.expires, !s.child)
 			}
@@ -421,9 +422,9 @@ func TestExecDeadline(t *testing.T) {
 	}
 }
 
-// judge checks that a child got SIGTERM and died in time, by its own clock. If the machine
-// was too busy to run the guardian for longer than the guard, the guardian is not to blame,
-// and judge only logs that.
+// judge checks that a child got SIGTERM and died in time, by the child's own clock. If the
+// child outlived its lease by less than ten seconds, judge only logs that, because a busy
+// machine may not have run the guardian in time.
 func (a *actor) judge(t *testing.T, name string, expires time.Time, hears bool) {
 	t.Helper()
 	switch told := len(a.toldOfSignal) > 0; {
@@ -436,8 +437,8 @@ func (a *actor) judge(t *testing.T, name string, expires time.Time, hears bool) 
 	}
 }
 
-// Whichever of exec, guardian and child is killed, no process is left, whatever its group
-// and session are; start checks that.
+// Whichever of exec, guardian and child is killed, no process is left, whatever the
+// process's group and session. The helper start checks that.
 func TestExecKilled(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"exec", "frozen exec", "guardian", "child"} {

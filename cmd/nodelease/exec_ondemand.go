@@ -63,8 +63,8 @@ func (t *terms) forOnDemand(cmd *cobra.Command, grace time.Duration) (time.Durat
 }
 
 // onDemand keeps one node ID without heartbeats. After a loss, an on-demand agent would
-// claim another node ID, but the program's environment names this one, so a loss ends the
-// program.
+// claim another node ID, but the program's environment still names the lost one. So a loss
+// ends the program.
 type onDemand struct {
 	agent *lease.OnDemand
 	held  lease.Lease
@@ -84,7 +84,7 @@ func startOnDemand(ctx context.Context, cfg lease.Config) (*onDemand, error) {
 	o := &onDemand{heard: cfg.OnEvent, lost: make(chan struct{})}
 	o.life, o.stop = context.WithCancel(context.Background())
 	cfg.OnEvent = func(e lease.Event) {
-		if o.Err() != nil { // an event of a node ID that the program does not have
+		if o.Err() != nil { // the event concerns a later lease, which the program does not use
 			return
 		}
 		o.heard(e)
@@ -133,7 +133,7 @@ func (o *onDemand) keep(tick <-chan time.Time) {
 		if asking.TryLock() {
 			o.kept.Go(func() {
 				defer asking.Unlock()
-				_ = o.agent.Refresh(o.life) // sends no request while a third of the lease is left; logs its failures
+				_ = o.agent.Refresh(o.life) // sends no request while more than a third of the lease is left; logs its own failures
 			})
 		}
 	}

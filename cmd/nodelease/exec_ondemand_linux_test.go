@@ -22,7 +22,7 @@ import (
 )
 
 // ownerOfStubborn is the argument that makes this test binary start a program that ignores
-// SIGTERM, and end it at once.
+// SIGTERM, and then end that program at once.
 const ownerOfStubborn = "owner-of-stubborn"
 
 func init() {
@@ -41,7 +41,7 @@ func init() {
 	}
 }
 
-// tally notes the requests of a pool's holders.
+// tally records the requests of a pool's holders.
 type tally struct {
 	mu       sync.Mutex
 	requests []string
@@ -81,7 +81,8 @@ func tallied(t *testing.T) (flags []string, n *tally) {
 	return flags, n
 }
 
-// taken returns the requests since its last call, sorted, since exec sends some of them at the same time.
+// taken returns the requests since its last call. They are sorted, since exec sends some of
+// them at the same time.
 func (n *tally) taken() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,8 +95,9 @@ func (n *tally) taken() []string {
 // shortOnDemand are flags for leases on demand that are renewed and end within a test.
 var shortOnDemand = []string{"--on-demand", "--ttl", "10s", "--guard", "500ms", "--claim-guard", "500ms", "--grace", "1s"}
 
-// A program that ends before only a third of its lease is left costs a read, a claim and a
-// release. A program that is killed together with its exec costs only the read and the claim.
+// A program that ends while more than a third of its lease is left costs a read, a claim
+// and a release. A program that is killed together with its exec costs only the read and
+// the claim.
 func TestExecOnDemandRequests(t *testing.T) {
 	t.Parallel()
 	flags, n := tallied(t)
@@ -138,7 +140,8 @@ func TestExecOnDemandRenews(t *testing.T) {
 	t.Parallel()
 	flags, n := tallied(t)
 	s := newStage(t)
-	// There are seconds between the renewal and SIGTERM, enough for a busy machine.
+	// Several seconds pass between the renewal and SIGTERM, which is enough on a busy
+	// machine.
 	p := execOf(t, append([]string{"--on-demand", "--ttl", "20s", "--grace", "1s"}, flags...), s, "obey")
 	a := s.enter(t)
 	claimed := <-n.writes
@@ -163,8 +166,8 @@ func TestExecOnDemandRenews(t *testing.T) {
 	}
 }
 
-// No program continues with a node ID that others may have, whichever process is frozen,
-// and also in an outage. All cases run side by side.
+// No program continues with a node ID that another process may have, whichever process is
+// frozen, and even in an outage. All cases run side by side.
 func TestExecOnDemandDeadline(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -240,7 +243,7 @@ func TestExecOnDemandThaw(t *testing.T) {
 }
 
 // When an operator frees the node ID by force, the next renewal is refused, and the program
-// gets SIGTERM. exec claims no other node ID, since the program could not learn of it.
+// gets SIGTERM. exec claims no other node ID, since the program would not learn about it.
 func TestExecOnDemandLost(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -298,7 +301,7 @@ func TestExecOnDemandWallClock(t *testing.T) {
 }
 
 // A program whose lease has run out is killed at once, with its own children, even if the
-// deadline that its guardian knows is far away.
+// deadline that its guardian was given is far in the future.
 func TestExecEndsWithoutGrace(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

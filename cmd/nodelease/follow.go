@@ -41,7 +41,7 @@ func (f filter) essence(l *listed) string {
 	shown := &listed{Pool: l.Pool, Nodes: f.apply(append([]listedNode(nil), l.Nodes...)), Corrupt: l.Corrupt}
 	for i := range shown.Nodes {
 		n := &shown.Nodes[i]
-		if n.Holder != "" { // each renewal moves these
+		if n.Holder != "" { // each renewal changes these times
 			n.Renewal, n.ExpiresAt, n.ReservedUntil, n.IDsUntil = 0, time.Time{}, time.Time{}, time.Time{}
 		}
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 // Text leaves this program only through say and writeJSON, which accept only text that has
-// passed the gate of internal/text. The compiler checks the types, and this test the rest:
-// no code prints in another way, formats are constants of the program, and only functions
-// that render safe text once more may vouch for a string.
+// passed the gate of internal/text. The compiler checks the types. This test checks the
+// rest: no code prints in another way, formats are constants of the program, and only
+// functions that render safe text again may declare a string safe.
 func TestNothingAroundTheGate(t *testing.T) {
 	const gate = "github.com/nodelease/nodelease/internal/text"
 	vouchers := []string{"ink.of", "folded", "sheet.text", "command", "globals.message", "outageLine", "progressOn", "newVersion", "runDemo", "run"}

@@ -14,7 +14,7 @@ import (
 func marker(t *testing.T) string { return "NODELEASE_TEST=" + t.Name() }
 
 // checkGone fails unless all processes of a test are gone within ten seconds. It has to
-// poll, because the kernel does not report when it has ended them.
+// poll, because the kernel does not report when these processes end.
 func checkGone(t *testing.T) {
 	limit := time.After(10 * time.Second)
 	again := time.NewTicker(20 * time.Millisecond)

@@ -34,8 +34,8 @@ var reads = []struct{ args, typed string }{
 // words returns the arguments in a line; the last one may be empty.
 func words(line string) []string { return strings.Split(line, " ") }
 
-// Whatever a holder writes, each command shows the same facts in the same lines as for a
-// plain name, and no control character, both in a pipe and on a terminal.
+// Whatever text a holder writes, each command shows the same facts on the same lines as for
+// a plain name. It prints no control character, either in a pipe or on a terminal.
 func TestHostileHolders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs many commands on many texts")
@@ -63,7 +63,7 @@ func TestHostileHolders(t *testing.T) {
 	}
 	for name, value := range quarter(texttest.Hostile) {
 		value = strings.ToValidUTF8(value, "\ufffd") // nothing else can be sent
-		value = cutTo(value, 300)                    // longer ones are corrupt: TestEveryAttribute
+		value = cutTo(value, 300)                    // a longer value makes the item corrupt: see TestEveryAttribute
 		flags := write(value)
 		for _, r := range reads {
 			output := shown(r.args, r.typed, flags)
@@ -77,7 +77,7 @@ func TestHostileHolders(t *testing.T) {
 				continue // hostile items are skipped there, with a message
 			}
 			if strings.Contains(r.args, "json") || r.args == "pools" || strings.Contains(value, `"`) && strings.Contains(r.args, "csv") {
-				continue // its exact values, times or quotes differ, so only the characters are checked
+				continue // the exact values, times or quotes in this output differ, so only its characters are checked
 			}
 			if got := facts(output, value); got != want[r.args] {
 				t.Errorf("%s, %s: got\n%s\nwant\n%s\nfrom %.3000s", name, r.args, got, want[r.args], output)
@@ -133,7 +133,7 @@ func facts(output, value string) string {
 	var b strings.Builder
 	for line := range strings.Lines(output) {
 		switch before, _, found := strings.Cut(line, "VALUE"); {
-		case found: // in a table, times follow it
+		case found: // in a table, times follow the value
 			line = before + "VALUE"
 		case strings.Contains(line, `\`), strings.Contains(line, "…"), strings.Contains(line, "corrupt"):
 			line, _, _ = strings.Cut(line, ":")
@@ -147,7 +147,7 @@ func facts(output, value string) string {
 	return b.String()
 }
 
-// onTerminal returns what a command draws on a terminal with that many columns.
+// onTerminal returns what a command draws on a terminal with the given number of columns.
 func onTerminal(t *testing.T, columns int, args ...string) string {
 	t.Helper()
 	near, far := terminal(t)
@@ -178,7 +178,7 @@ func TestHostileEndpoint(t *testing.T) {
 				_, _ = w.Write(body)
 			}))
 			lines := []string{"list", "inspect 1", "doctor", "doctor --json", "release 1 --version 1", "id 4198400"}
-			if !strings.HasPrefix(code, "Whatever") { // which is tried again
+			if !strings.HasPrefix(code, "Whatever") { // the commands below retry after an unknown code
 				lines = append(lines, "stats", "pools", "reap", "seed", "resize --size 4", "raise", "watch", "ui", "serve --listen 127.0.0.1:0", "init")
 			}
 			for _, line := range lines {
@@ -189,7 +189,7 @@ func TestHostileEndpoint(t *testing.T) {
 				if strings.Contains(line, "json") || line == "doctor" || line == "id 4198400" {
 					continue
 				}
-				if n := strings.Count(output, "\n"); n != 2 && !strings.HasPrefix(line, "serve") { // which logs, too
+				if n := strings.Count(output, "\n"); n != 2 && !strings.HasPrefix(line, "serve") { // serve also writes log lines
 					t.Errorf("%s, %s: %d lines, want the error on one: %q", name, line, n-1, output)
 				}
 			}
@@ -246,7 +246,7 @@ func TestPasswordIsNotShown(t *testing.T) {
 	}
 }
 
-// pool returns the flag for the pool, unless the line has it.
+// pool returns the flag for the pool, unless the line already contains that flag.
 func pool(line string) []string {
 	if strings.Contains(line, "--pool") {
 		return nil

@@ -36,7 +36,7 @@ func hostileText(name string) string {
 	return cutTo(strings.ToValidUTF8(texttest.Hostile[name], "\ufffd"), 300)
 }
 
-// take assigns a node ID to a hostile session, so that its holder loses it.
+// take assigns a node ID to a hostile session, so that the node ID's holder loses it.
 func (w *ward) take(node int, name string) {
 	value := hostileText(name)
 	w.put(number(node, time.Now().Add(time.Hour), map[string]any{"version": 9, "task": value, "holder": cutTo(value+strings.Repeat("x", 64), 64), "metadata": map[string]any{"key": value}}))
@@ -45,8 +45,8 @@ func (w *ward) take(node int, name string) {
 // losses are names of texts of the corpus. Each text does something different to a terminal.
 var losses = []string{"csi clear", "newline", "bidi override", "c1 csi", "remedy"}
 
-// The logs of exec and serve, and the answers of serve, are plain despite hostile
-// holders, even when one of them takes the node ID.
+// Even when a hostile holder takes the node ID, the logs of exec and serve, and the answers
+// of serve, contain no control characters and no injected lines.
 func TestHostileNeighbours(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs programs that lose their leases")

@@ -114,7 +114,7 @@ func newID(g *globals) *cobra.Command {
 	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: the pool's, or default without a pool)")
 	f.StringVar(&from, "from", "", "the `encoding` of the ID (default: recognized by its form)")
 	f.StringVar(&to, "to", "decimal", "print only the ID, in this `encoding`")
-	f.Lookup("to").DefValue = "" // without it everything is printed
+	f.Lookup("to").DefValue = "" // without --to, all parts of an ID are printed
 	f.StringVar(&first, "first", "", "print the smallest ID of this `time`")
 	f.StringVar(&last, "last", "", "print the largest ID of this `time`")
 	complete(cmd, "layout", leasepool.LayoutNames()...)
@@ -197,7 +197,7 @@ func (t takenApart) text(out io.Writer, now time.Time) text.Safe {
 	return b.Safe()
 }
 
-// madeBy describes who made an ID, as far as the table still knows.
+// madeBy describes who made an ID, as far as the table still records that.
 type madeBy struct {
 	Text    string `json:"text"`
 	Version int64  `json:"version,omitempty"` // version of the lease; 0: not known
@@ -239,7 +239,7 @@ func (g *globals) maker(ctx context.Context, layout string) (who func(context.Co
 }
 
 // whoMade finds the holder that made an ID. Each millisecond of a node ID belongs to at
-// most one lease, and the item has the span of the last lease.
+// most one lease, and the item records only the time span of the latest lease.
 func whoMade(l *lease.Lease, t takenApart) *madeBy {
 	switch {
 	case l == nil:

@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// idLayout is the layout of a pool's IDs. If the width of its node IDs is not fixed, eras
-// are the widths that they have had.
+// idLayout is the layout of a pool's IDs. If the width of the pool's node IDs is not fixed,
+// eras lists the widths that the node IDs have had.
 type idLayout struct {
 	name string
 	snowflake.Layout
@@ -24,8 +24,9 @@ type idLayout struct {
 // takeApart decomposes an ID with the width that node IDs had when the ID was made.
 func (l idLayout) takeApart(id snowflake.ID) snowflake.Parts { return l.eras.Decompose(l.Layout, id) }
 
-// of returns the layout of a pool's IDs, which the pool's item records, and refuses a
-// different layout. A pool whose item has no layout has no IDs yet, so of returns l.
+// of returns l with the layout that the pool's item records. If the user gave a different
+// layout, of returns an error. A pool whose item records no layout has no IDs yet, so of
+// keeps the layout of l.
 func (l idLayout) of(p leasepool.Item, given bool) (idLayout, error) {
 	l.eras = p.Eras
 	if p.Layout == nil {
@@ -122,8 +123,9 @@ func looksLike(s string) []string {
 	return []string{"decimal"}
 }
 
-// made returns the encoding, one of looks, in which a text is an ID of the past. It fails
-// if there is none or more than one, because a guess could name the wrong time and node ID.
+// made returns, as a slice of one, the encoding among looks in which the text is an ID of
+// the past or of the next 24 hours. It fails if there is no such encoding or more than one,
+// because a guess could name the wrong time and node ID.
 func made(s string, looks []string, l idLayout, now time.Time) ([]string, error) {
 	var past, all []string
 	for _, from := range looks {

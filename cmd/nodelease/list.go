@@ -24,7 +24,7 @@ type listed struct {
 	at      time.Time
 }
 
-// listedAs returns the state of a node ID at now.
+// listedAs returns a lease with its state at now.
 func listedAs(l lease.Lease, now time.Time) listedNode {
 	return listedNode{Lease: l, State: l.State(now), IDsUntil: l.IDsUntil()}
 }

@@ -30,7 +30,7 @@ type logHandler struct {
 type repeated struct {
 	since, next time.Time
 	pause       time.Duration
-	times       int // in all, including those not written
+	times       int // how often the message came, whether it was written or not
 }
 
 func newLog(out io.Writer, level slog.Level) *logHandler {
@@ -74,8 +74,8 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// heard resets the messages that repeat, because a request was answered or a node ID was
-// free.
+// heard resets the repeated messages when kind shows that a request was answered or that a
+// node ID was free.
 func (h *logHandler) heard(kind lease.EventKind) {
 	switch kind {
 	case lease.EventClaimed, lease.EventRenewed, lease.EventResumed, lease.EventLost:

@@ -16,7 +16,8 @@ const (
 	// patience is how long a read may go without an answer before the outage is shown: a
 	// viewer must not take silence for calm.
 	patience = 5 * time.Second
-	// shortestFirst is the least time for the first read, even if --for is shorter.
+	// shortestFirst is the shortest time allowed for the first read, even if --for is
+	// shorter.
 	shortestFirst = 2 * time.Second
 )
 
@@ -31,11 +32,11 @@ type watch struct {
 	silent  func(outage) // called each second of an outage, and at its end
 }
 
-// outage describes how long the table has not answered or, once it answers, how long it
-// had not.
+// outage describes a silence of the table: its length so far or, once the table answers
+// again, its total length.
 type outage struct {
 	silence time.Duration
-	doctor  string // command that finds out why
+	doctor  string // command that finds out why the table does not answer
 	ended   bool
 }
 
@@ -121,7 +122,7 @@ func (w *watch) lines(ctx context.Context, tell func(*listed, []change) error) e
 		cancel()
 		switch {
 		case ctx.Err() != nil:
-			return nil // it was stopped
+			return nil // the command was stopped
 		case err != nil && over:
 			return w.answers.overdue() // --for has passed
 		case err != nil:

@@ -92,8 +92,8 @@ func plain(err error) string {
 	return text.Cut(forShells.Replace(strings.Join(lines, "; ")), text.MaxError)
 }
 
-// message returns an error's sanitized text; the commands that it advises repeat the
-// given flags.
+// message returns the sanitized text of an error. The commands that the text suggests
+// repeat the given flags.
 func (g *globals) message(err error) text.Safe {
 	if errors.Is(err, lease.ErrPoolNotSeeded) && g.pool != "" {
 		return text.Sprintf("pool %s of table %s is not seeded: check --pool, or seed it: %s", g.pool, g.table, command(g.again("seed --size 1024")))

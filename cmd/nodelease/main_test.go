@@ -18,12 +18,14 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// asProgram is the variable that makes this test binary behave as the program, because the
-// demo starts its own binary again, and tests kill it.
+// asProgram is the environment variable that makes this test binary behave as the program.
+// It is needed because the demo starts its own binary again, and because tests kill the
+// program.
 const asProgram = "NODELEASE_TEST_AS_PROGRAM"
 
-// peakFile is the variable with the name of the file to which this binary, as the program,
-// writes its peak memory. The peak that wait4 returns includes the parent's memory.
+// peakFile is the environment variable that names the file to which this binary, when it
+// runs as the program, writes its peak memory. The peak that wait4 returns is of no use,
+// because it includes the parent's memory.
 const peakFile = "NODELEASE_TEST_PEAK"
 
 func TestMain(m *testing.M) {
@@ -36,11 +38,12 @@ func TestMain(m *testing.M) {
 		}
 		main()
 	}
-	testscript.Main(tests{m}, map[string]func(){"nodelease": main}) // sessions start it under this name
+	testscript.Main(tests{m}, map[string]func(){"nodelease": main}) // the sessions start the program under this name
 }
 
-// atOnce is how many parallel tests run at once. They wait for processes and for leases that expire, so it is more than
-// there are cores; -parallel sets another number. Tests that keep a core busy are not parallel.
+// atOnce is how many parallel tests run at once. The tests wait for processes and for
+// leases that expire, so atOnce is larger than the usual number of cores; -parallel sets a
+// different number. Tests that keep a core busy are not parallel.
 const atOnce = "8"
 
 // tests run without the variables of the caller's environment that the program reads.
@@ -239,7 +242,7 @@ func TestSeedListReap(t *testing.T) {
 		{"reap", 0, "0 node IDs held, 0 due, 0 freed\n"},
 		{"list --table other", 1, `"other"`},
 	} {
-		// The flags of a step come last, so that they override the others.
+		// The flags of a step come last, so that they override the common flags.
 		args := strings.Fields(step.args)
 		code, stdout, stderr := call(append(append(args[:1:1], flags...), args[1:]...)...)
 		text := stdout

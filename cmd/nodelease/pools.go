@@ -66,8 +66,8 @@ func newPools(g *globals) *cobra.Command {
 	return cmd
 }
 
-// readPool reads the pool's own item. A pool whose item is invalid is listed with the
-// reason why it cannot be read.
+// readPool reads the pool's own item. If the item is invalid, the pool is listed with the
+// reason why its item cannot be read.
 func readPool(cmd *cobra.Command, store *lease.DynamoDB, name string) (listedPool, error) {
 	item, err := store.PoolItem(cmd.Context(), name)
 	var corrupt *lease.CorruptError

@@ -29,9 +29,10 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// procedures are those of docs/operations.md and docs/migration.md. The test runs their
-// commands exactly as on the page, while an old fleet makes IDs. No ID may be made twice by
-// the processes that run before, during and after the procedure.
+// procedures are the procedures of docs/operations.md and docs/migration.md. TestProcedures
+// runs their commands as on the page, with its own sizes and times, while an old fleet
+// makes IDs. No ID may be made twice by the processes that run before, during and after the
+// procedure.
 
 var procedures = map[string]struct {
 	commands []string
@@ -45,14 +46,14 @@ var procedures = map[string]struct {
 		p.start("orders", 4)
 		p.command(0, 0, "2048", "8") // a larger pool
 		p.start("orders", 4)
-		p.command(0, 0, "2048", "2") // a smaller pool, whose holders may finish
+		p.command(0, 0, "2048", "2") // a smaller pool; holders above the new size may finish
 		p.makeMore()
 		p.command(1, 0, "1024", "8")
-		p.invoke("2048", "12") // by the function, as if the pool were exhausted
+		p.invoke("2048", "12") // resized by the function, as if the pool were exhausted
 		p.start("orders", 4)
 		p.stopAll()
 		p.start("orders", 8)
-		p.command(0, 1, "2048", "1025") // the layout cannot hold it
+		p.command(0, 1, "2048", "1025") // the layout cannot hold 1,025 node IDs
 	}},
 	"narrow": {[]string{
 		"nodelease resize --table TABLE --pool orders --size 1024",
@@ -103,7 +104,7 @@ var procedures = map[string]struct {
 		p.command(0, 0, "+10m", "+3s", "4096", "8")
 		p.command(2, 0, "+10m", "+3s")
 		p.makeMore()
-		p.stopAll() // before the floor
+		p.stopAll() // all agents stop before the floor is reached
 		p.command(1, 0)
 		p.start("orders2", 4)
 	}},
@@ -136,7 +137,7 @@ var procedures = map[string]struct {
 		"nodelease seed --table TABLE --pool orders --size 16384 --expect 10000",
 	}, func(p *procedure) {
 		p.command(0, 0, "16384", "300", "10000", "200")
-		p.command(0, 0, "16384", "300", "10000", "300") // and more later
+		p.command(0, 0, "16384", "300", "10000", "300") // the same pool, expecting more tasks later
 		p.start("orders", 8)
 	}},
 	"all at once, with a floor": {[]string{
@@ -166,7 +167,7 @@ var procedures = map[string]struct {
 		if err := json.Unmarshal([]byte(p.call(0, []string{"id", largest.String(), "--json", "--pool", "orders"})), &decoded); err != nil {
 			p.t.Fatal(err)
 		}
-		time.Sleep(time.Until(decoded.IDs[0].Time.Add(time.Millisecond))) // as the page says, by the clock of the old processes
+		time.Sleep(time.Until(decoded.IDs[0].Time.Add(time.Millisecond))) // as the page states, by the clock of the old processes
 		p.fixed(snowflake.Twitter(), 0, 1, 2, 3)
 	}},
 	"restore beside a process that cannot be stopped": {[]string{
@@ -213,8 +214,8 @@ var procedures = map[string]struct {
 	}},
 }
 
-// besides seeds a pool as the page says for old processes that have the given node IDs and
-// continue to run, and starts tasks beside them.
+// besides starts old processes with the given node IDs, seeds a pool with the flags that
+// the page lists for them, and starts tasks while the old processes continue to run.
 func (p *procedure) besides(l snowflake.Layout, exclude string, nodes ...int) {
 	p.t.Helper()
 	page, err := os.ReadFile("../../docs/migration.md")
@@ -230,7 +231,7 @@ func (p *procedure) besides(l snowflake.Layout, exclude string, nodes ...int) {
 	p.start("orders", 4)
 }
 
-// fixed lets old processes with fixed node IDs make IDs.
+// fixed starts old processes with the given fixed node IDs, which make IDs.
 func (p *procedure) fixed(l snowflake.Layout, nodes ...int) {
 	p.t.Helper()
 	for _, node := range nodes {
@@ -250,7 +251,7 @@ func (p *procedure) fixed(l snowflake.Layout, nodes ...int) {
 // cutOffReserve is how long a process that cannot reach the table may go on making IDs.
 const cutOffReserve = 4 * time.Second
 
-// startCutOff starts agents that cannot reach the table once they make IDs.
+// startCutOff starts agents, and cuts each of them off from the table once it makes IDs.
 func (p *procedure) startCutOff(pool string, n int) {
 	p.t.Helper()
 	for range n {
@@ -262,7 +263,7 @@ func (p *procedure) startCutOff(pool string, n int) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		p.t.Cleanup(func() { _ = a.Close() }) // cannot reach the table either
+		p.t.Cleanup(func() { _ = a.Close() }) // fails, because the agent cannot reach the table
 		g, err := snowflake.New(a)
 		if err != nil {
 			p.t.Fatal(err)
@@ -305,8 +306,8 @@ func TestProcedures(t *testing.T) {
 	}
 }
 
-// The procedures run every command of the two pages that names a table, and every row of
-// the pages' tables that has a flag of seed.
+// The procedures run every command of the two pages that names a table, and cover every row
+// of the pages' tables that contains a flag of seed.
 func TestProceduresAreAllRun(t *testing.T) {
 	ran := map[string]bool{}
 	for _, c := range procedures {
@@ -329,7 +330,7 @@ func TestProceduresAreAllRun(t *testing.T) {
 	}
 }
 
-// procedure is one run of a procedure, with all processes that make IDs meanwhile.
+// procedure is one run of a procedure, with all processes that make IDs during the run.
 type procedure struct {
 	t        *testing.T
 	commands []string
@@ -407,7 +408,7 @@ func (p *procedure) makeIDs(g *snowflake.Generator, who string) {
 		defer pace.Stop()
 		ids := make([]snowflake.ID, 20)
 		for making.Err() == nil {
-			n, _ := g.NextN(making, ids) // suspended for a while, or stopped
+			n, _ := g.NextN(making, ids) // returns fewer IDs if the agent is suspended for a while, or the fleet is stopped
 			for _, id := range ids[:n] {
 				p.record(id, who)
 			}
@@ -419,9 +420,9 @@ func (p *procedure) makeIDs(g *snowflake.Generator, who string) {
 	})
 }
 
-// clockAhead records the IDs that a fleet whose clocks were ahead would have made: of the
-// given number of node IDs, for every millisecond from now until a second and a half later.
-// It returns the time of the last ID.
+// clockAhead records the IDs that a fleet whose clocks were ahead would have made: for each
+// of the given number of node IDs, one ID for every millisecond of the next second and a
+// half. It returns the time of the last ID.
 func (p *procedure) clockAhead(l snowflake.Layout, nodes int) (last time.Time) {
 	p.t.Helper()
 	now := time.Now().Truncate(time.Millisecond).Add(time.Millisecond)
@@ -430,7 +431,7 @@ func (p *procedure) clockAhead(l snowflake.Layout, nodes int) (last time.Time) {
 			last = now.Add(time.Duration(ms) * time.Millisecond)
 			if id, err := l.Compose(last, node, 0); err != nil {
 				p.t.Fatal(err)
-			} else if p.made[id] == "" { // otherwise the fleet, whose clocks are ahead, has made it
+			} else if p.made[id] == "" { // otherwise a process of the running fleet has already made this ID
 				p.record(id, "the old fleet")
 			}
 		}
@@ -438,7 +439,7 @@ func (p *procedure) clockAhead(l snowflake.Layout, nodes int) (last time.Time) {
 	return last
 }
 
-// record checks that an ID was not made before.
+// record records an ID, and fails the test if the ID was made before.
 func (p *procedure) record(id snowflake.ID, who string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -452,7 +453,7 @@ func (p *procedure) record(id snowflake.ID, who string) {
 	}
 }
 
-// makeMore waits until the processes that make IDs have made some more.
+// makeMore waits until the running processes have made 2,000 more IDs.
 func (p *procedure) makeMore() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// The command clears the entries of a process that is gone, as the reaper function does. A
-// dry run changes nothing.
+// reap clears the entries of a process that is gone, as the reaper function does. A dry run
+// changes nothing.
 func TestReapClearsEntries(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
@@ -56,8 +56,7 @@ func TestReapClearsEntries(t *testing.T) {
 	}
 }
 
-// The command waits between its scans and prints the reason. A braked reaper scans three
-// times.
+// reap waits between its scans and prints why it waits. A braked reaper scans three times.
 func TestReapLooksAgain(t *testing.T) {
 	for crashed, want := range map[int][]string{
 		1:  {"1 due; next scan in 40s"},
@@ -88,7 +87,7 @@ func TestReapLooksAgain(t *testing.T) {
 	}
 }
 
-// Without --no-wait, the command waits until the second scan.
+// Without --no-wait, reap waits until the second scan.
 func TestReapWaits(t *testing.T) {
 	t.Parallel()
 	client := dynamotest.Embedded(t)
@@ -117,7 +116,7 @@ func TestReapWaits(t *testing.T) {
 	}
 }
 
-// If the command is interrupted while it waits, nothing is freed, and a later run continues.
+// If reap is interrupted while it waits, it frees nothing, and a later run continues.
 func TestReapInterrupted(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 20)

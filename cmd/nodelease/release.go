@@ -73,8 +73,8 @@ func newRelease(g *globals) *cobra.Command {
 	return cmd
 }
 
-// release1 frees l, if it still has the given version, after it has shown what a release
-// means.
+// release1 shows what a release of l means, and then frees l if l still has the given
+// version.
 func release1(cmd *cobra.Command, g *globals, l lease.Lease, version int64, t taking) error {
 	done := releasedNode{Node: listedNode{Lease: l}}
 	meant := l.Holder != "" && l.Version == version

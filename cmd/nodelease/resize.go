@@ -73,7 +73,7 @@ func newResize(g *globals) *cobra.Command {
 		},
 	}
 	s.flags(cmd, "how many node IDs the pool has from now on, 1 to 65536")
-	cmd.Flags().Lookup("exclude-below").Hidden = true // it cannot be changed
+	cmd.Flags().Lookup("exclude-below").Hidden = true // resize cannot change this value
 	t.register(cmd)
 	return cmd
 }

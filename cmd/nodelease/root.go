@@ -58,8 +58,8 @@ func newRootWith(g *globals) *cobra.Command {
 			if g.timeout < 0 {
 				return usagef("--timeout %v: use 0, which is no limit, or more", g.timeout)
 			}
-			// The endpoint is recorded here so that an error names it even if the time is
-			// over before there is a client.
+			// The endpoint is recorded here so that an error names it even if the command's
+			// time is over before there is a client.
 			if named := cmp.Or(g.endpoint, os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"), os.Getenv("AWS_ENDPOINT_URL")); named != "" {
 				g.answers.endpoint = redacted(named)
 			}
@@ -182,8 +182,8 @@ func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 	return lease.Lease(*l), nil
 }
 
-// again returns a command for the same table and pool, to be copied. Its words must be
-// the program's own.
+// again returns a command for the same table and pool, to be copied. words must be the
+// program's own text.
 func (g *globals) again(words string) string {
 	s := "nodelease " + words
 	if g.table != "" {

@@ -27,8 +27,8 @@ func (s *suspendedFor) Lease() (lease.Lease, error) {
 	return lease.Lease{NodeID: 7}, s.after
 }
 
-// If an outage begins between the claim and the first answer, serve waits until it is over.
-// A signal, or the loss of the lease, ends the wait.
+// If an outage begins between the claim and the first answer, serve waits until the outage
+// is over. A signal, or the loss of the lease, ends the wait.
 func TestServeWaitsForItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &suspendedFor{until: time.Now().Add(time.Minute), done: make(chan struct{})}

@@ -23,12 +23,12 @@ import (
 
 // The sessions in testdata are what a user types and sees. They run the program itself on
 // an embedded DynamoDB in this process, which has the table leases. In addition to
-// testscript's own commands they have
+// testscript's own commands, they can use these commands:
 //
 //	exits CODE command…             runs a command that ends with this exit code
-//	hold NODE TASK DISTANCE [LIB]   makes a lease of the pool orders that expires so far from now
+//	hold NODE TASK DISTANCE [LIB]   makes a lease of the pool orders that expires DISTANCE from now
 //	corrupt NODE                    breaks the item of a node ID
-//	later DISTANCE                  makes the reaper's last scan of the pool orders that much older
+//	later DISTANCE                  makes the reaper's last scan of the pool orders older by DISTANCE
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -99,7 +99,8 @@ func corrupt(ts *testscript.TestScript, neg bool, args []string) {
 	write(ts, map[string]any{"pool_group": "orders#0", "node_id": node, "version": "three"})
 }
 
-// later spares a session the wait between two scans, which TestReapWaits tests.
+// later moves the reaper's last scan into the past, so that a session does not have to wait
+// between two scans. TestReapWaits tests that wait.
 func later(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: later DISTANCE")

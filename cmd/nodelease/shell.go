@@ -8,8 +8,8 @@ import (
 	"github.com/nodelease/nodelease/internal/text"
 )
 
-// maxCommand is the longest command that is shown. The longest one needed, with a policy
-// for a role, has some 600 characters.
+// maxCommand is the longest command that is shown. The longest command needed, which
+// contains a policy for a role, has about 600 characters.
 const maxCommand = 4096
 
 // command returns a command for people to copy. It may be longer than other text that is

@@ -44,7 +44,7 @@ func newStats(g *globals) *cobra.Command {
 	}
 }
 
-// nearlyFull is the utilization, in percent, from which stats advises a larger pool.
+// nearlyFull is the utilization, in percent, at which stats begins to advise a larger pool.
 const nearlyFull = 80
 
 // counted describes the node IDs of a pool by state, as shown on out.

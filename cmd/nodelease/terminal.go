@@ -87,8 +87,8 @@ func folded(out io.Writer, line text.Safe, indent int) text.Safe {
 	return text.Trusted(b.String())
 }
 
-// widthOf returns the number of cells of a line, or 0 if the output is not a terminal,
-// where lines may have any length.
+// widthOf returns the width of the terminal in cells. It returns 0 if the output is not a
+// terminal, because lines may then have any length.
 func widthOf(out io.Writer) int {
 	if !isTerminal(out) {
 		return 0

@@ -56,7 +56,7 @@ func (t *terms) config(ctx context.Context, g *globals) (lease.Config, error) {
 // write unit.
 const maxOwnText = 512
 
-// says returns the metadata for the lease that the flags set.
+// says returns the metadata that the flags set for the lease.
 func (t *terms) says() (map[string]string, error) {
 	size := len(t.name)
 	if text.Cut(t.name, maxOwnText) != t.name {
@@ -131,8 +131,8 @@ func (t *terms) every() time.Duration {
 	return (t.ttl / 3).Truncate(time.Millisecond)
 }
 
-// latest returns the longest guard that is possible, given that a renewal may be sent up to
-// a tenth of the interval late, and that its answer may take as long.
+// latest returns the longest possible guard. It allows for a renewal that is sent up to a
+// tenth of the interval late, and for an answer that takes as long again.
 func (t *terms) latest() time.Duration { return t.ttl - t.every() - t.every()/5 }
 
 // leastClaimGuard returns the claim guard: the flag's, or the default.
@@ -143,9 +143,10 @@ func (t *terms) leastClaimGuard() time.Duration {
 	return min(time.Second, t.ttl/10).Truncate(time.Millisecond)
 }
 
-// grace returns the time between SIGTERM and SIGKILL, or an error if the time that was
-// asked for is too long. SIGTERM must not be sent while a renewal that is due may still
-// succeed, so the grace period is shorter than the time that is left then.
+// grace returns the time between SIGTERM and SIGKILL, or an error if the requested time is
+// negative or too long. SIGTERM must not be sent while a renewal that is due may still
+// succeed, so the grace period must fit between the last moment at which that renewal can
+// succeed and the deadline.
 func (t *terms) grace(asked time.Duration) (time.Duration, error) {
 	guard := t.guard
 	if guard == 0 {

@@ -41,15 +41,16 @@ const (
 	longest = 5 * time.Minute
 )
 
-// everything reports whether NODELEASE_TESTER is all: then the whole corpus is tried on
-// more commands, which takes many minutes. If it is neither all nor hostile, the tests that
-// take minutes try a quarter of their values.
+// everything reports whether NODELEASE_TESTER is "all". If so, the tests try the whole
+// corpus on more commands, which takes many minutes. If NODELEASE_TESTER is neither "all"
+// nor "hostile", the tests that take minutes try only a quarter of their values.
 var (
 	tester     = os.Getenv("NODELEASE_TESTER")
 	everything = tester == "all"
 )
 
-// quarter returns a quarter of the values, the same in each run. make proof tries all.
+// quarter returns a quarter of the values, the same in each run. In make proof it returns
+// all.
 func quarter[V any](all map[string]V) map[string]V {
 	if everything || tester == "hostile" {
 		return all
@@ -114,8 +115,8 @@ func deep(n int) any {
 	return map[string]any{"m": deep(n - 1)}
 }
 
-// tested creates a pool with an item of each kind, and with node 5, which the tester leaves
-// alone and the commands are asked about.
+// tested creates a pool with an item of each kind, and with node 5. The tester does not
+// change node 5, and the tests check what the commands show about it.
 func tested(t *testing.T) (*ward, map[string]map[string]any, []string) {
 	t.Helper()
 	client := dynamotest.Embedded(t)
@@ -157,7 +158,7 @@ func TestEveryAttribute(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(items)) {
 		for _, attribute := range append(slices.Sorted(maps.Keys(items[kind])), "unknown") {
 			if attribute == "pool_group" || attribute == "node_id" {
-				continue // another item
+				continue // part of the key: a different value would make another item
 			}
 			for name, value := range values {
 				item := maps.Clone(items[kind])
@@ -293,7 +294,7 @@ func TestLargestItems(t *testing.T) {
 					}
 				}
 			}
-			for kind, item := range items { // a large attribute in each
+			for kind, item := range items { // add a large attribute to each item
 				if kind == "pool" {
 					continue // without this item there is no pool
 				}
@@ -334,8 +335,9 @@ func TestLargestItems(t *testing.T) {
 	}
 }
 
-// An attacker between an operator and the endpoint can end a command, but nothing else:
-// answers without an end, bombs and garbage cost a bounded amount.
+// An attacker between an operator and the endpoint can make a command fail, but nothing
+// else. Endless answers, compression bombs and garbage cost a bounded amount of time and
+// memory.
 func TestHostileNetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads many megabytes")

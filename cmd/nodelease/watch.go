@@ -78,7 +78,8 @@ func newWatch(g *globals) *cobra.Command {
 	return cmd
 }
 
-// changesBetween compares two reads. Before the first read, no node ID counts as held.
+// changesBetween compares two reads. If there was no earlier read, every holder is a
+// change.
 func changesBetween(before, now *listed) (changes []change) {
 	old := map[int]listedNode{}
 	if before != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // watch shows that the table does not answer, for how long, and that it answers again. It
-// does not show a short silence. If the output is not a terminal, these are two lines,
-// however long the outage lasts.
+// does not show a short silence. If the output is not a terminal, watch prints two lines
+// for an outage, however long the outage lasts.
 func TestWatchShowsOutage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		store := fixture.NewNetwork(1)

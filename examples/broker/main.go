@@ -62,7 +62,7 @@ type broker struct {
 func (b broker) run(ctx context.Context, client *dynamodb.Client) error {
 	table := os.Getenv("NODELEASE_TABLE")
 	agent, err := lease.Start(ctx, lease.Config{
-		Store: lease.NewDynamoDB(client, table), Task: b.name, Wait: time.Minute, // for the lease of one that crashed
+		Store: lease.NewDynamoDB(client, table), Task: b.name, Wait: time.Minute, // for the lease of a broker that crashed
 		TTL: b.ttl, Guard: b.ttl / 5, ClaimGuard: b.ttl / 10,
 	})
 	if err != nil {
@@ -75,7 +75,7 @@ func (b broker) run(ctx context.Context, client *dynamodb.Client) error {
 	}
 	defer node.Close()
 	go b.connect(ctx, node)
-	// Not ready before all others have connected, and so have left the connection to the last holder of this node ID.
+	// This broker is ready only when all others have connected to it, and so have left the connection to the last holder of this node ID.
 	if err := node.WaitKnown(ctx); err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func (b broker) run(ctx context.Context, client *dynamodb.Client) error {
 	return b.serve(ctx, agent)
 }
 
-// connect keeps connections to the live brokers, and publishes to which of them there is one. A real broker would dial here, and publish
-// according to its connections or its gossip, not to the cluster's state.
+// connect stands for connections to the live brokers, and publishes to which brokers this one is connected. A real broker would dial here,
+// and publish according to its connections or its gossip, not to the cluster's state.
 func (b broker) connect(ctx context.Context, node *cluster.Node) {
 	for e := range node.Changes(ctx) {
 		connected := cluster.Versions{}
@@ -96,13 +96,13 @@ func (b broker) connect(ctx context.Context, node *cluster.Node) {
 		}
 		fmt.Fprintf(b.out, "connected to %s\n", strings.Join(names, " "))
 		if err := node.Publish(ctx, connected); err != nil && ctx.Err() == nil {
-			log.Printf("%s: not published: %v", b.name, err) // the next change publishes all of it
+			log.Printf("%s: not published: %v", b.name, err) // the next change publishes all connections
 		}
 	}
 }
 
-// serve appends an entry now and then. The check and the append are two steps, and any time may pass between them: the version makes up
-// for that.
+// serve appends an entry now and then. The check of the lease and the append are two steps, and any time may pass between them. The version
+// makes up for that.
 func (b broker) serve(ctx context.Context, agent *lease.Agent) error {
 	every := time.NewTicker(100 * time.Millisecond)
 	defer every.Stop()
@@ -115,7 +115,7 @@ func (b broker) serve(ctx context.Context, agent *lease.Agent) error {
 			fmt.Fprintf(b.out, "broker %d, version %d: appended\n", held.NodeID, held.Version)
 		}
 		select {
-		case <-every.C: // suspended, or the store is away: the next entry may do
+		case <-every.C: // if this entry failed, because of a suspension or an outage of the store, the next one may succeed
 		case <-agent.Done():
 			return agent.Err()
 		case <-ctx.Done():

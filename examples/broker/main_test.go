@@ -97,9 +97,9 @@ func (f *fleet) end(p *process, how syscall.Signal) {
 	}
 }
 
-// Three brokers. One crashes, and its successor on the node ID is ready when the others
-// have connected to it; pending requests of the first one are refused. That one ends
-// cleanly, and the next one has the next version.
+// Three brokers run, and one crashes. Its successor on the node ID is ready when the other
+// brokers have connected to it. Pending requests of the crashed broker are refused. The
+// successor ends cleanly, and the next broker on the node ID has the next version.
 func TestThreeBrokers(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// segments are the resource, as a broker reaches it.
+// segments is the store of segments, as a broker reaches it.
 type segments struct{ url string }
 
 // append sends an entry with the fencing token.
@@ -25,13 +25,13 @@ func (s segments) append(ctx context.Context, nodeID int, version int64, entry s
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusNoContent {
-		why, _ := io.ReadAll(io.LimitReader(res.Body, 1000)) // the status says enough
+		why, _ := io.ReadAll(io.LimitReader(res.Body, 1000)) // if the body cannot be read, the status says enough
 		return fmt.Errorf("segment %d: %s: %s", nodeID, res.Status, strings.TrimSpace(string(why)))
 	}
 	return nil
 }
 
-// store is a store of segments: it represents a database with WHERE version <= ?, object storage with a condition, another service.
+// store is a store of segments. It represents a database with WHERE version <= ?, object storage with a condition, or another service.
 type store struct {
 	mu      sync.Mutex
 	highest map[int]int64
@@ -40,7 +40,7 @@ type store struct {
 
 func newStore() *store { return &store{highest: map[int]int64{}, entries: map[int][]string{}} }
 
-// append compares the token and writes in one step. Fencing works only if the two are one step.
+// append compares the token and writes in one step. Fencing would not work if these were two steps.
 func (s *store) append(nodeID int, version int64, entry string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

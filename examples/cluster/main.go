@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// run takes part until ctx ends, or the node does.
+// run takes part in the cluster until ctx or the node ends.
 func run(ctx context.Context, client *dynamodb.Client, name string, out io.Writer) error {
 	table := os.Getenv("NODELEASE_TABLE")
 	agent, err := lease.Start(ctx, lease.Config{Store: lease.NewDynamoDB(client, table)})
@@ -52,7 +52,7 @@ func run(ctx context.Context, client *dynamodb.Client, name string, out io.Write
 		return err
 	}
 	defer node.Close()
-	// Ready when no member takes this node ID's last holder for alive.
+	// This member is ready when no member considers the last holder of this node ID alive.
 	if err := node.WaitKnown(ctx); err != nil {
 		return err
 	}

@@ -82,8 +82,8 @@ func (p *process) number(t *testing.T, service string) (n int) {
 	return n
 }
 
-// Two services find each other; callers prefer their own zone; when the one there is killed, they move on to the other, and when its lease
-// has ended they are told so; one that stops takes itself back.
+// Two services find each other, and callers prefer their own zone. When the instance in that zone is killed, its callers move on to the
+// other instance. When the lease of the killed instance has ended, the callers are told. An instance that stops deregisters itself.
 func TestServicesFindEachOther(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
@@ -112,7 +112,7 @@ func TestServicesFindEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	orders.says(t, "stock:")
-	for range far.lines { // until it has ended
+	for range far.lines { // until the process has ended
 	}
 	if err := far.Wait(); err != nil {
 		t.Error(err)

@@ -9,7 +9,7 @@ import (
 )
 
 // shards lets a load balancer assign shards to this process. Owners register at an endpoint under the shard's key, so that callers find the
-// one that they need; a dead process owns nothing once its lease has expired.
+// owner that they need. A dead process owns nothing once its lease has expired.
 //
 //	PUT    /shards/7   this process owns it from now on
 //	DELETE /shards/7   this process no longer owns it

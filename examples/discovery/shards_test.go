@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// A shard is entered and taken back while the process runs; one with a bad key is refused.
+// A shard is registered and deregistered while the process runs. A shard with a bad key is refused.
 func TestShards(t *testing.T) {
 	leases := leasetest.NewMemory("shop", 4)
 	agent, err := lease.Start(t.Context(), lease.Config{Pool: "shop", Store: leases, Logger: slog.New(slog.DiscardHandler)})

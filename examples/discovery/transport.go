@@ -13,11 +13,13 @@ import (
 	"github.com/nodelease/nodelease/pkg/discovery"
 )
 
-// avoidFor is how long an instance that did not answer is tried last: until the lease of a process that was killed has ended.
+// avoidFor is how long an instance that did not answer is tried only after all others: until the lease of a process that was killed has
+// ended.
 const avoidFor = 15 * time.Second
 
-// transport sends a request for http://orders/… to an instance of the service orders: in turn, by weight, those in the caller's zone
-// first. It tries the next one if nothing was sent, or if the request cannot have changed anything.
+// transport sends a request for http://orders/… to an instance of the service orders. It takes the instances in turn, by weight, and those
+// in the caller's zone first. If an instance fails, transport tries the next one, provided that nothing was sent or that the request cannot
+// have changed anything.
 type transport struct {
 	directory *discovery.Directory
 	zone      string
@@ -36,7 +38,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		closeBody(r)
 		return nil, errors.Join(fmt.Errorf("service %s has no instance", r.URL.Hostname()), err)
 	}
-	var failed []error // with the store away, instances are the last ones known: better than none
+	var failed []error // err is ignored: in an outage of the store, the last known instances are better than none
 	for _, i := range t.order(instances) {
 		one, err := to(r, i, len(failed) > 0)
 		if err != nil {
@@ -55,7 +57,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.Join(failed...)
 }
 
-// find keeps a lookup for each service: it remembers the last answer.
+// find returns the instances of a service. It keeps a lookup for each service, which remembers its last answer.
 func (t *transport) find(ctx context.Context, service string) ([]discovery.Instance, error) {
 	t.mu.Lock()
 	lookup := t.lookups[service]
@@ -75,7 +77,7 @@ func (t *transport) find(ctx context.Context, service string) ([]discovery.Insta
 	return lookup.Resolve(ctx)
 }
 
-// order is in which order instances are tried.
+// order returns the instances in the order in which they are tried.
 func (t *transport) order(all []discovery.Instance) []discovery.Instance {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +97,7 @@ func (t *transport) order(all []discovery.Instance) []discovery.Instance {
 	return order
 }
 
-// rotate begins with the instance whose turn it is: each has as many turns as its weight.
+// rotate returns the instances, beginning with the one whose turn it is. Each has as many turns as its weight.
 func rotate(all []discovery.Instance, turn int) []discovery.Instance {
 	total := 0
 	for _, i := range all {
@@ -122,7 +124,7 @@ func (t *transport) avoid(i discovery.Instance) {
 	t.avoided[i.Holder] = time.Now().Add(avoidFor)
 }
 
-// to is the request as it goes to an instance.
+// to returns the request as it is sent to an instance.
 func to(r *http.Request, i discovery.Instance, again bool) (*http.Request, error) {
 	one := r.Clone(r.Context())
 	one.URL.Host = i.HostPort()

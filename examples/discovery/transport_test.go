@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// shop is a service of some instances, each of which answers with its name.
+// shop is a service of several instances, each of which answers with its name.
 type shop struct {
 	client  http.Client
 	servers map[string]*httptest.Server
@@ -62,7 +62,7 @@ func open(t *testing.T, instances map[string]discovery.Address) *shop {
 	return s
 }
 
-// answers counts who answers.
+// answers counts the answers of each instance.
 func (s *shop) answers(t *testing.T, requests int) map[string]int {
 	t.Helper()
 	got := map[string]int{}
@@ -87,7 +87,7 @@ func TestInTurnSameZoneFirst(t *testing.T) {
 	if got, want := s.answers(t, 30), (map[string]int{"one": 10, "two": 20}); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	// No call fails while an instance is gone and its lease is not over, whose turn it ever is.
+	// No call fails while an instance is gone and its lease has not ended, even if it is that instance's turn.
 	s.servers["two"].Close()
 	if got, want := s.answers(t, 30), (map[string]int{"one": 30}); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

@@ -21,7 +21,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// keys are the texts that IDs can be. Base32 and base58 sort as the numbers do; base32 also where case does not count.
+// keys are the text forms of IDs. Texts in base32 and base58 sort as the numbers do; texts in base32 also where case does not matter.
 var keys = map[string]func(snowflake.ID, []byte) []byte{
 	"decimal": snowflake.ID.AppendDecimal,
 	"base32":  snowflake.ID.AppendBase32,
@@ -44,14 +44,15 @@ func main() {
 	}
 }
 
-// config lets an import outlast an hour without DynamoDB. If it crashes, its node ID rests for that hour.
+// config lets an import outlast an hour without DynamoDB. If the import crashes, its node ID rests for that hour.
 func config() lease.Config {
 	return lease.Config{Metadata: map[string]string{"doing": "import"}, Reserve: time.Hour}
 }
 
-// run ends at the end of the rows, with ctx, or with the first worker that fails.
+// run ends when all rows have IDs, when ctx ends, or when the first worker fails.
 func run(ctx context.Context, node snowflake.Node, key func(snowflake.ID, []byte) []byte, in io.Reader, out io.Writer) error {
-	// A worker that the machine did not run for a while catches up: it does no harm that the time in these IDs is up to 100 ms late.
+	// A worker that the machine did not run for a while catches up. It does no harm that the times in its IDs are then up to 100 ms in the
+	// past.
 	ids, err := snowflake.New(node, snowflake.WithCatchUp(100*time.Millisecond))
 	if err != nil {
 		return err
@@ -60,7 +61,7 @@ func run(ctx context.Context, node snowflake.Node, key func(snowflake.ID, []byte
 	defer stop(nil)
 	batches := read(ctx, stop, in)
 	var workers sync.WaitGroup
-	var mu sync.Mutex // of out
+	var mu sync.Mutex // guards out
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			block := ids.Block()
@@ -94,7 +95,7 @@ func number(block *snowflake.Block, key func(snowflake.ID, []byte) []byte, rows 
 	return text, nil
 }
 
-// read sends the lines in batches of a thousand, or stops the import.
+// read sends the lines in batches of a thousand. It stops the import if it cannot read.
 func read(ctx context.Context, stop context.CancelCauseFunc, in io.Reader) <-chan []string {
 	batches := make(chan []string)
 	go func() {

@@ -17,12 +17,12 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Order asks for IDs.
+// Order is a request for IDs.
 type Order struct {
 	Count int `json:"count"` // 1 to 100,000
 }
 
-// Answer has the IDs, with the node ID and the fencing token of this environment.
+// Answer contains the IDs, with the node ID and the fencing token of this environment.
 type Answer struct {
 	IDs     []snowflake.ID `json:"ids"`
 	NodeID  int            `json:"node_id"`

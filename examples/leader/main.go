@@ -42,7 +42,8 @@ func main() {
 	}
 }
 
-// lease is the terms of a lease; guards are given, so that short ones can be tried. Two renewals in a row may fail before a leader steps down.
+// lease returns the terms of a lease. It sets the guards, so that short leases can be tried. Two renewals in a row may fail before a leader
+// steps down.
 func (m member) lease(pool string) lease.Config {
 	return lease.Config{Pool: pool, TTL: m.ttl, RenewEvery: m.ttl / 4, Guard: m.ttl / 5, ClaimGuard: m.ttl / 10}
 }
@@ -74,8 +75,8 @@ func (m member) takePart(ctx context.Context, agent *lease.Agent) error {
 	return context.Cause(ctx)
 }
 
-// leadByLease waits for its turn, leads until it is told to stop or loses the lease, and
-// releases it to the next at once.
+// leadByLease waits for its turn, and leads until it is told to stop or loses the lease. If it is told to stop, it releases the lease to
+// the next leader at once.
 func (m member) leadByLease(ctx context.Context) error {
 	for ctx.Err() == nil {
 		cfg := m.lease(m.leaders)

@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The leader is killed; by state and by lease the other one follows, with a larger version.
+// The leader is killed. Then the other member leads, both by state and by lease, and its
+// lease has a larger version.
 func TestSuccession(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
@@ -61,7 +62,7 @@ func TestSuccession(t *testing.T) {
 	saidB.await(t, "b: leader by state is b, of 1", "b: leader by lease, version 2")
 }
 
-// lines are the output of a process, in any order.
+// lines collects the output lines of a process, in any order.
 type lines struct {
 	scanner *bufio.Scanner
 	said    map[string]bool

@@ -20,7 +20,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// layouts are those of well-known generators with their default epochs; with another epoch set Layout.Epoch.
+// layouts are the layouts of well-known generators, with their default epochs. For a different epoch, set Layout.Epoch.
 var layouts = map[string]snowflake.Layout{
 	"bwmarrin":  snowflake.Twitter(), // github.com/bwmarrin/snowflake has Twitter's epoch and widths
 	"twitter":   snowflake.Twitter(),
@@ -48,7 +48,7 @@ func main() {
 }
 
 func run(ctx context.Context, layout snowflake.Layout, old snowflake.ID, size int) error {
-	// Nothing at or before the floor is ever stamped by a leased node ID. The old ID's tick may be 10 ms long: its end counts.
+	// A leased node ID stamps no ID at or before the floor. The tick of the old ID may be 10 ms long, so the floor is the end of that tick.
 	parts := layout.Decompose(old)
 	floor := parts.Time.Add(layout.Tick)
 	fmt.Printf("the last ID is of node %d at %s; new IDs begin after %s\n",

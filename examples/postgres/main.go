@@ -58,7 +58,7 @@ type member struct {
 	out                 io.Writer
 }
 
-// run takes part until ctx ends, or the node does.
+// run takes part in the cluster until ctx or the node ends.
 func (m member) run(ctx context.Context, heartbeats cluster.Coordinator, listen string) error {
 	node, err := m.join(ctx, heartbeats)
 	if err != nil {
@@ -83,14 +83,15 @@ func (m member) run(ctx context.Context, heartbeats cluster.Coordinator, listen 
 func (m member) join(ctx context.Context, heartbeats cluster.Coordinator) (*cluster.Node, error) {
 	return cluster.Start(ctx, cluster.Config{
 		Cluster: "orders", Name: m.name, Coordinator: heartbeats,
-		Timeout: 10 * time.Second, Every: 2 * time.Second, // four lost heartbeats are not the end
+		Timeout: 10 * time.Second, Every: 2 * time.Second, // four lost heartbeats do not end the membership
 		Metadata:  map[string]string{"zone": m.zone},
 		Elect:     m.elect,
 		Listeners: []cluster.Listener{m.report},
 	})
 }
 
-// elect is a pure function of the state: it returns the zone's first member that is no standby. Without a zone the default rule applies.
+// elect is a pure function of the state. It returns the first member of the zone that is not on standby. Without a zone, the default rule
+// applies.
 func (m member) elect(s cluster.State) (cluster.Member, bool) {
 	if m.leaders == "" {
 		return cluster.LowestSession(s)
@@ -103,19 +104,19 @@ func (m member) elect(s cluster.State) (cluster.Member, bool) {
 	return cluster.Member{}, false
 }
 
-// standby sets or clears the mark by which all members' elect passes over this one.
+// standby sets or clears the standby mark of this member. The elect of every member passes over members with this mark.
 func standby(node *cluster.Node, mark string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if err := node.SetMetadata(map[string]string{"standby": mark}); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		w.WriteHeader(http.StatusNoContent) // the next heartbeat carries it
+		w.WriteHeader(http.StatusNoContent) // the next heartbeat carries the mark
 	}
 }
 
-// report prints the members that came or went since its last call. It may skip states when it is slow: it compares two states, whatever
-// happened between them.
+// report prints the members that came or went since its last call. It may skip states when it is slow, because it compares only two states,
+// whatever happened between them.
 func (m member) report(_ context.Context, e cluster.Event) error {
 	for other := range e.State.Members() {
 		if _, before := e.Previous.Member(other.SessionID); !before && other.SessionID != e.SessionID {
@@ -134,7 +135,7 @@ func routes(node *cluster.Node) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /cluster", node)
 	mux.HandleFunc("PUT /standby", standby(node, "yes"))
-	mux.HandleFunc("DELETE /standby", standby(node, "")) // an empty value removes it
+	mux.HandleFunc("DELETE /standby", standby(node, "")) // an empty value removes the mark
 	mux.HandleFunc("GET /leader", func(w http.ResponseWriter, _ *http.Request) {
 		leader, found := node.Leader()
 		switch err := node.Err(); {

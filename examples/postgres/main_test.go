@@ -13,7 +13,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
 )
 
-// In tests the heartbeats are in memory and time is virtual: the code under test is the same.
+// In this test, the heartbeats are in memory and time is virtual. The code under test is the same as in
+// production.
 func TestMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heartbeats := clustertest.NewMemory()
@@ -47,7 +48,7 @@ func TestMembers(t *testing.T) {
 		if w.Code != http.StatusNoContent {
 			t.Errorf("PUT /standby: got %d %s, want 204", w.Code, w.Body)
 		}
-		time.Sleep(5 * time.Second) // virtual: a heartbeat of each
+		time.Sleep(5 * time.Second) // virtual: one heartbeat of each member
 		synctest.Wait()
 		for _, node := range nodes {
 			want(t, node, "/leader", http.StatusNotFound, "no member")

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(postgrestest.Main(m))
 }
 
-// On a real server: each life of a member is a version of its own.
+// On a real server, each life of a member has a version of its own.
 func TestOnPostgreSQL(t *testing.T) {
 	url := postgrestest.Start(t)
 	for life := 1; life <= 2; life++ {

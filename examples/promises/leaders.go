@@ -16,7 +16,7 @@ func leads(n *cluster.Node) bool {
 	return ok && m.Same(n.Self())
 }
 
-// believers is how many of the members believe so.
+// believers returns how many of the members believe that they lead.
 func believers(nodes []*cluster.Node) (n int) {
 	for _, node := range nodes {
 		if leads(node) {
@@ -26,7 +26,7 @@ func believers(nodes []*cluster.Node) (n int) {
 	return n
 }
 
-// leaders: one of the members, chosen by each for itself.
+// leaders checks what is promised about the leader among the members, which each member chooses for itself.
 func (c *check) leaders(ctx context.Context) error {
 	began := time.Now()
 	_, ps, nodes, err := c.three(ctx, "leaders")
@@ -104,7 +104,7 @@ func (c *check) leaders(ctx context.Context) error {
 	return stop(ps, nodes)
 }
 
-// leaderLease: one process at a time, whatever the network does.
+// leaderLease checks what is promised about a leader lease: one process leads at a time, whatever the network does.
 func (c *check) leaderLease(ctx context.Context) error {
 	pool, err := c.pool(ctx, "leader", 1)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *check) leaderLease(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var highest int64 // the memory of a resource
+	var highest int64 // the highest version that a resource has seen
 	resource := func(version int64) error {
 		if version < highest {
 			return fmt.Errorf("version %d after %d", version, highest)
@@ -130,7 +130,7 @@ func (c *check) leaderLease(ctx context.Context) error {
 		return err
 	}
 	first.cut.Store(true)
-	second, err := c.start(ctx, pool) // it waits for the first one's lease
+	second, err := c.start(ctx, pool) // it waits until the first lease ends
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ type doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// check sees the promises, in a table.
+// check checks the promises, in a table.
 type check struct {
 	ttl   time.Duration
 	table string
@@ -62,7 +62,7 @@ type check struct {
 	all   []*process
 }
 
-// promises sees all of them.
+// promises checks all promises.
 func (c *check) promises(ctx context.Context) error {
 	c.run = time.Now().UnixMilli()
 	defer func() {
@@ -78,15 +78,14 @@ func (c *check) promises(ctx context.Context) error {
 	return nil
 }
 
-// holds prints a confirmed statement. Text in brackets is only a condition that is waited
-// for.
+// holds prints a confirmed sentence. It does not print a sentence in brackets, which is only a condition to wait for.
 func (c *check) holds(sentence string) {
 	if sentence[0] != '(' {
 		fmt.Fprintln(c.out, "holds:", sentence)
 	}
 }
 
-// eventually waits until a condition holds, for at most so long.
+// eventually waits until condition holds, but no longer than limit.
 func (c *check) eventually(ctx context.Context, limit time.Duration, sentence string, condition func() bool) error {
 	for end := time.Now().Add(limit); !condition(); {
 		if time.Now().After(end) {
@@ -140,7 +139,7 @@ func (c *check) start(ctx context.Context, pool string) (*process, error) {
 	return p, nil
 }
 
-// connection is cut when its process has crashed, as far as others can see.
+// connection is the connection of a process to the table. It is cut to simulate a crash of the process, as far as others can see.
 type connection struct {
 	doer
 	cut *atomic.Bool

@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// without is a server without a network, so that virtual time passes.
+// without calls a server without a network, so that virtual time passes.
 type without struct{ http.Handler }
 
 func (w without) Do(r *http.Request) (*http.Response, error) {

@@ -43,7 +43,7 @@ func (c *check) three(ctx context.Context, kind string, change ...func(*cluster.
 	return pool, ps, nodes, nil
 }
 
-// stop ends processes in order: the member, then its lease.
+// stop ends processes in order. In each process, the member ends before the lease.
 func stop(ps []*process, nodes []*cluster.Node) (err error) {
 	for i, n := range nodes {
 		err = errors.Join(err, n.Close())
@@ -68,9 +68,9 @@ func see(n *cluster.Node, names ...string) bool {
 	return len(found) == len(names) && n.State().Len() == len(names)
 }
 
-// members: the live ones.
+// members checks what is promised about the live members.
 func (c *check) members(ctx context.Context) error {
-	var told atomic.Bool // that three members became two
+	var told atomic.Bool // whether a listener was told that three members became two
 	listener := func(_ context.Context, e cluster.Event) error {
 		if e.Name == "a" && e.Previous.Len() == 3 && e.State.Len() == 2 {
 			told.Store(true)
@@ -172,7 +172,7 @@ func (c *check) members(ctx context.Context) error {
 	return errors.Join(err, leaseless.Close(), failing.Close(), p.agent.Close(), stop(ps[:2], nodes[:2]))
 }
 
-// readiness: the traces of a member's predecessor on the node ID.
+// readiness checks what is promised about a member's predecessor on the node ID.
 func (c *check) readiness(ctx context.Context) error {
 	publish := func(cfg *cluster.Config) { cfg.PublishKnown = true }
 	pool, ps, nodes, err := c.three(ctx, "ready", publish)
@@ -243,7 +243,7 @@ type member struct {
 	node *cluster.Node
 }
 
-// successor starts another c, on the only node ID that is left.
+// successor starts another member c, on the only node ID that is left.
 func (c *check) successor(ctx context.Context, pool string, change func(*cluster.Config)) (lease.Lease, member, error) {
 	p, err := c.start(ctx, pool)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// services and their addresses.
+// services checks what is promised about services and their addresses.
 func (c *check) services(ctx context.Context) error {
 	pool, err := c.pool(ctx, "services", 2)
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *check) services(ctx context.Context) error {
 	return errors.Join(one.agent.Close(), next.agent.Close())
 }
 
-// fixed: a node ID without a lease, where the platform has one.
+// fixed checks what is promised about a node ID without a lease, for platforms that assign one.
 func (c *check) fixed(context.Context) error {
 	var p lease.Provider
 	p, err := leasefixed.New(7, snowflake.Default())

@@ -74,7 +74,7 @@ func serve(ctx context.Context, agent *lease.Agent, listen string) error {
 	return context.Cause(ctx)
 }
 
-// live runs as the container's health check: the image has no other program for it.
+// live is the container's health check. The image contains no other program that could check the service.
 func live(listen string) error {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil {

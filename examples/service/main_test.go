@@ -37,7 +37,7 @@ func service(t *testing.T, env []string, args ...string) *exec.Cmd {
 	return command
 }
 
-// The life of a task: it starts, answers, is healthy by its own check, drains on SIGTERM and leaves its node ID free.
+// The life of a task: it starts, answers, passes its own health check, drains on SIGTERM and leaves its node ID free.
 func TestLife(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)

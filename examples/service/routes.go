@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// most IDs of one request; a millisecond has 4,096 of one node ID.
+// most is the largest number of IDs of one request. In one millisecond, a node ID can make 4,096 IDs.
 const most = 1000
 
 func routes(agent *lease.Agent, ids *snowflake.Generator) http.Handler {
@@ -27,7 +27,7 @@ func routes(agent *lease.Agent, ids *snowflake.Generator) http.Handler {
 		}
 		made := make([]snowflake.ID, n)
 		if _, err := ids.NextN(r.Context(), made); err != nil {
-			// Suspended, lost or draining: another task may be able to, or this one in a moment.
+			// The task is suspended, has lost its lease, or is draining. Another task may be able to answer now, or this one in a moment.
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return

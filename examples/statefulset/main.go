@@ -24,7 +24,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// shards are what orders are stored in: an order's is its ID modulo this.
+// shards is the number of shards in which orders are stored. The shard of an order is its ID modulo shards.
 const shards = 16
 
 func main() {
@@ -51,7 +51,7 @@ func generator(number int) (*snowflake.Generator, error) {
 	return snowflake.New(node, options()...)
 }
 
-// provider is a fixed node. Programs that lease their node ID use a *lease.Agent instead; the rest is the same.
+// provider returns a fixed node. Programs that lease their node ID use a *lease.Agent instead; the rest is the same.
 func provider(number int) (lease.Provider, error) {
 	if number < 0 {
 		return leasefixed.StatefulSet(snowflake.JS53())
@@ -64,7 +64,8 @@ func options() []snowflake.Option {
 		snowflake.WithLayout(snowflake.JS53()),
 		snowflake.WithStrictWall(),
 		snowflake.WithMaxBackward(0),
-		// One order in a millisecond is always number 0 of it, and on shard 0, unless the numbers begin at random.
+		// An order that is alone in its millisecond would always have the sequence number 0, and be on shard 0, unless the sequence began
+		// at random.
 		snowflake.WithRandomSequence(shards),
 	}
 }
@@ -78,7 +79,7 @@ type order struct {
 func routes(ids *snowflake.Generator) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, _ *http.Request) {
-		id, err := ids.TryNext() // a client that may come again is not kept waiting
+		id, err := ids.TryNext() // TryNext does not make a client wait that can try again
 		if err != nil {
 			refuse(w, err)
 			return
@@ -101,14 +102,14 @@ func routes(ids *snowflake.Generator) http.Handler {
 	return mux
 }
 
-// refuse says whether another try may help.
+// refuse answers with an error, whose status shows whether another try may help.
 func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, snowflake.ErrSyntax):
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	case errors.Is(err, snowflake.ErrTimeOverflow): // permanently: see Layout.Expires
 		http.Error(w, err.Error(), http.StatusInternalServerError)
-	default: // the millisecond is used up, or the clock went back and stamps wait for it
+	default: // the millisecond is used up, or the clock went back and no ID can be made until it has caught up
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}

@@ -19,7 +19,7 @@ func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// On a clock that the test moves.
+// TestOrders uses a clock that the test moves.
 func TestOrders(t *testing.T) {
 	clock := snowflaketest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	ids, err := snowflake.New(clock.Node(7), options()...)

@@ -13,15 +13,15 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// A board is a custom backend. Its author knows only the comments of cluster.Coordinator, and
-// clustertest.Conformance.
+// A board is a custom backend. Its author used only the comments of cluster.Coordinator,
+// and clustertest.Conformance.
 type board struct {
 	mu      sync.Mutex
 	records map[place]*record
 	known   map[place]publication
 }
 
-// A place is a cluster and a member's name, or its key.
+// A place is a cluster together with a member's name, or with its key.
 type place struct{ cluster, name string }
 
 type record struct {
@@ -46,7 +46,7 @@ func (b *board) Heartbeat(ctx context.Context, beat cluster.Beat) (cluster.Snaps
 	defer b.mu.Unlock()
 	now, self := time.Now(), beat.Self
 	at, leased := place{self.Cluster, self.Name}, self.NodeID != cluster.NoNodeID
-	for _, r := range b.records { // of a node ID the newest lease counts, whatever name its holder has
+	for _, r := range b.records { // for each node ID, only the newest lease is valid, whatever the name of its holder
 		if m := r.member; leased && m.Cluster == self.Cluster && m.Key() == self.Key() && m.Version > self.Version {
 			return cluster.Snapshot{}, cluster.ErrDropped
 		}
@@ -110,7 +110,8 @@ func (b *board) Known(_ context.Context, name string) (map[string]cluster.Versio
 	return all, nil
 }
 
-// A line is one node's connection to a board; as many heartbeats fail as fail says.
+// A line is one node's connection to a board. On it, the next heartbeats fail, as many as
+// fail contains.
 type line struct {
 	*board
 	fail, beats atomic.Int64

@@ -39,7 +39,7 @@ func (b *board) startAll(ctx context.Context, names ...string) ([]*cluster.Node,
 	return nodes, nil
 }
 
-// until waits until a node sees the expected state.
+// until waits until a node sees a state for which holds returns true.
 func until(ctx context.Context, n *cluster.Node, what string, holds func(cluster.Event) bool) (cluster.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -117,7 +117,7 @@ func clusterListener(ctx context.Context, w *world) error {
 	defer a.Close()
 	first := <-events
 	beats := l.beats.Load()
-	for i := range 4 { // each is seen before the next one starts
+	for i := range 4 { // each node is seen before the next one starts
 		n, _, err := b.start(ctx, fmt.Sprint("n", i))
 		if err != nil {
 			return err
@@ -195,7 +195,7 @@ func clusterSilence(ctx context.Context, w *world) error {
 	}
 	session := s.Self().SessionID
 	l.fail.Store(2)
-	c, _, err := b.start(ctx, "c") // when the silent one sees it, heartbeats arrive again
+	c, _, err := b.start(ctx, "c") // when the silent node sees c, its heartbeats arrive again
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func etcdUnique(ctx context.Context, w *world) error {
 	return nil
 }
 
-// etcdReuse kills a holder that makes IDs as fast as it can, and compares them with those of the next one.
+// etcdReuse kills a holder that makes IDs as fast as it can, and compares its IDs with those of the next holder.
 func etcdReuse(ctx context.Context, w *world) error {
 	name, _, err := w.seed(ctx, "reuse", leasepool.Spec{Size: 1})
 	if err != nil {
@@ -96,7 +96,7 @@ func etcdReuse(ctx context.Context, w *world) error {
 	}
 	a.cable.cut.Store(true)
 	cut := time.Now()
-	for { // until it is fenced
+	for { // until the holder is fenced
 		id, err := ids.Next()
 		if err != nil {
 			break
@@ -202,7 +202,7 @@ func etcdDrift(ctx context.Context, w *world) error {
 	}
 	step := func(by time.Duration) {
 		clock.Step(by)
-		time.Sleep(5 * time.Millisecond) // the wall clock is looked at once per tick
+		time.Sleep(5 * time.Millisecond) // the wall clock is read once per tick
 	}
 	step(-80 * time.Millisecond)
 	id, err := ids.Next()

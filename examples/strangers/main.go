@@ -1,7 +1,7 @@
 //go:build linux
 
-// Stranger tries sentences that users of five other projects rely on with the public API of Nodelease, and prints a
-// line for each: seen, not seen, or that it differs on purpose.
+// Stranger checks sentences on which users of five other projects rely, with the public API of Nodelease. It prints a
+// line for each sentence: seen, not seen, or that Nodelease differs on purpose.
 package main
 
 import (
@@ -19,8 +19,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// A topic tries some sentences in a pool or cluster of its own, and returns a verdict on
-// each by its ID.
+// A topic tries some sentences in a pool or cluster of its own, and records a verdict on each under its ID.
 type topic struct {
 	run func(context.Context, *world) error
 	ids string
@@ -77,7 +76,7 @@ func (w *world) judge(id string, problems ...error) {
 	w.set(id, "seen")
 }
 
-// differs records a difference that docs/migration.md lists, if it was seen.
+// differs records a difference that docs/migration.md lists, if the difference was seen.
 func (w *world) differs(id, how string, problems ...error) {
 	w.judge(id, problems...)
 	if w.verdicts[id] == "seen" {

@@ -12,8 +12,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// The statements that do not depend on the speed of the machine. For all of them: go run
-// ./examples/strangers.
+// TestStrangers checks the statements that do not depend on the speed of the machine. To
+// check all statements, run: go run ./examples/strangers.
 func TestStrangers(t *testing.T) {
 	db, err := embeddeddb.New(embeddeddb.Options{})
 	if err != nil {

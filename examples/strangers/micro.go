@@ -16,7 +16,7 @@ import (
 )
 
 func microNumbers(ctx context.Context, w *world) error {
-	// The last four of 16 bits.
+	// The pool has the last four node IDs of 16 bits.
 	name, _, err := w.seed(ctx, "wide", leasepool.Spec{Size: leasepool.MaxSize, ExcludeBelow: leasepool.MaxSize - 4, Layout: snowflake.Wide16()})
 	var p *proc
 	if err == nil {
@@ -121,7 +121,7 @@ func microWidth(ctx context.Context, w *world) error {
 		_, err := pool.Resize(ctx, leasepool.Spec{Size: 1024, Expect: 600, Narrow: true})
 		widened <- err
 	}()
-	for running := true; running; { // IDs are made meanwhile
+	for running := true; running; { // make IDs during the resize
 		select {
 		case err := <-widened:
 			if err != nil {
@@ -132,7 +132,7 @@ func microWidth(ctx context.Context, w *world) error {
 			if _, _, err := more(); err != nil {
 				return err
 			}
-			time.Sleep(20 * time.Millisecond) // for the other topics
+			time.Sleep(20 * time.Millisecond) // leave time for the other topics
 		}
 	}
 	e, err := procs[0].wait(ctx, 0, lease.EventWidened)

@@ -71,7 +71,8 @@ func practiceDeadline(ctx context.Context, w *world) error {
 	return nil
 }
 
-// A kid is a process of this program's own, which says something for each line that it is sent.
+// A kid is a child process that runs this program. It prints a line for each line that it
+// is sent.
 type kid struct {
 	*exec.Cmd
 	in  *os.File
@@ -172,14 +173,14 @@ func practicePause(ctx context.Context, w *world) error {
 		return err
 	}
 	defer next.Close()
-	fmt.Fprintln(k.in, "next") // it is asked before it wakes up
+	fmt.Fprintln(k.in, "next") // the child is asked before it wakes up
 	if err := k.Process.Signal(syscall.SIGCONT); err != nil {
 		return err
 	}
 	s := k.hear()
 	w.judge("P4", want(strings.HasSuffix(s, "false false"), "old-7 made an ID, or relied on its lease: %q", s))
 
-	// And one that is killed.
+	// The same with a child that is killed.
 	_ = next.Close()
 	killed, err := w.spawn("child-agent", name, nil)
 	if err != nil {

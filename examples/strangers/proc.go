@@ -78,14 +78,15 @@ func (p *proc) on(e lease.Event) {
 	p.more = make(chan struct{})
 }
 
-// seen returns how many events there were.
+// seen returns how many events there have been.
 func (p *proc) seen() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.events)
 }
 
-// wait waits for an event of a kind after the first so many.
+// wait waits for an event of the given kind. It ignores as many of the first events as
+// after states.
 func (p *proc) wait(ctx context.Context, after int, kind lease.EventKind) (lease.Event, error) {
 	for {
 		p.mu.Lock()
@@ -105,13 +106,13 @@ func (p *proc) wait(ctx context.Context, after int, kind lease.EventKind) (lease
 	}
 }
 
-// crash ends a process without a release: nothing that it sends arrives any more.
+// crash ends a process without a release: none of its requests arrives any more.
 func (p *proc) crash() {
 	p.cable.cut.Store(true)
 	go func() { _ = p.Close() }()
 }
 
-// short is a lease that tests need not wait long for.
+// short returns the configuration of a lease that is short enough for tests.
 func short(pool string) lease.Config {
 	return lease.Config{Pool: pool, TTL: 3 * time.Second, Guard: 500 * time.Millisecond, ClaimGuard: 500 * time.Millisecond}
 }

@@ -74,7 +74,7 @@ func zeebeHandover(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	// A process that obeys its signal, as lease.Run has it.
+	// A process that ends in an orderly way, as lease.Run ends it on a signal.
 	cfg := short(name)
 	cfg.Store, cfg.Logger = lease.NewDynamoDB(w.client, w.table), quiet
 	w.judge("Z9", lease.Run(ctx, cfg, func(context.Context, *lease.Agent) error { return nil }))
@@ -136,8 +136,8 @@ func zeebeTimedOut(ctx context.Context, w *world) error {
 	return nil
 }
 
-// zeebeLongExpired hands the next holder a clock that is 10 minutes ahead, so that by it the lease has been expired
-// for that long.
+// zeebeLongExpired gives the next holder a clock that is 10 minutes ahead. By that clock, the lease has been expired
+// for 10 minutes.
 func zeebeLongExpired(ctx context.Context, w *world) error {
 	memory := leasetest.NewMemory("m", 1)
 	cfg := short("m")
@@ -175,7 +175,7 @@ func zeebeRenewals(ctx context.Context, w *world) error {
 			return err
 		}
 		defer p.Close()
-		last, err := p.wait(ctx, 0, lease.EventRenewed) // the first one comes at a random time
+		last, err := p.wait(ctx, 0, lease.EventRenewed) // the first renewal comes at a random time
 		var gaps []time.Duration
 		for range 5 {
 			next, err := p.wait(ctx, p.seen(), lease.EventRenewed)
@@ -196,7 +196,7 @@ func zeebeRenewals(ctx context.Context, w *world) error {
 	return nil
 }
 
-// A gate is a backend on which a member's publications wait, and which counts reads.
+// A gate is a backend that can delay a member's publications, and that counts reads.
 type gate struct {
 	cluster.Coordinator
 	publish func(known cluster.Versions)
@@ -279,7 +279,7 @@ func zeebeReadiness(ctx context.Context, w *world) error {
 	key := c.node.Self().Key()
 	newcomer.Store(&key)
 	c.crash()
-	d, err := w.join(ctx, "d", lc, publishes, nil) // it takes c's node ID
+	d, err := w.join(ctx, "d", lc, publishes, nil) // d takes c's node ID
 	if err != nil {
 		return err
 	}

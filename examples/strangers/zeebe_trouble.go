@@ -27,7 +27,7 @@ func zeebeSilentMember(ctx context.Context, w *world) error {
 	}
 	lc := short(name)
 	lc.Wait = 30 * time.Second
-	a, err := w.join(ctx, "old-release", lc, cluster.Config{}, nil) // it publishes nothing
+	a, err := w.join(ctx, "old-release", lc, cluster.Config{}, nil) // this member publishes nothing
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func zeebeScale(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	for range 2 { // both node IDs have been held
+	for range 2 { // so that both node IDs have been held
 		a, err := w.start(ctx, short(name))
 		if err != nil {
 			return err

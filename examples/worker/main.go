@@ -33,11 +33,11 @@ func main() {
 	}
 }
 
-// notice prints the events that this program's operators should see. The lease's own log has them too, among all others.
+// notice prints the events that this program's operators should see. The lease's own log contains these events too, among all others.
 func notice(out io.Writer, e lease.Event) {
 	switch e.Kind {
 	case lease.EventSuspended:
-		if e.IDsLeft > 0 { // a lease that has grown
+		if e.IDsLeft > 0 { // the lease has grown
 			fmt.Fprintf(out, "DynamoDB does not answer: jobs continue for %v\n", e.IDsLeft.Round(time.Second))
 			break
 		}
@@ -97,7 +97,8 @@ func lines(in io.Reader) <-chan string {
 	return jobs
 }
 
-// nextID waits through a suspension: while DynamoDB is out of reach for longer than the lease, no ID may be made, and the job can wait.
+// nextID waits until a suspension is over. While DynamoDB is out of reach for longer than the lease, no ID may be made, and the job can
+// wait.
 func nextID(ctx context.Context, ids *snowflake.Generator) (snowflake.ID, error) {
 	for {
 		id, err := ids.NextContext(ctx)
@@ -105,7 +106,7 @@ func nextID(ctx context.Context, ids *snowflake.Generator) (snowflake.ID, error)
 			return id, err
 		}
 		select {
-		case <-ctx.Done(): // on a loss too, with lease.ErrLost as the cause
+		case <-ctx.Done(): // also after a loss, with lease.ErrLost as the cause
 			return 0, context.Cause(ctx)
 		case <-time.After(100 * time.Millisecond):
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// virtual is time that passes when everybody waits. It begins in 2000, and IDs in 2025.
+// virtual runs a test in virtual time, which passes when all goroutines wait. Virtual time begins in 2000, but IDs begin in 2025, so
+// virtual first sleeps until 2026.
 func virtual(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))) // virtual
@@ -27,7 +28,7 @@ func config(store lease.Store) lease.Config {
 	return lease.Config{Pool: "orders", Store: store, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// DynamoDB is away for ten minutes: the job in hand waits, gets its ID afterwards, and the node ID is still the same.
+// In an outage of DynamoDB for ten minutes, the current job waits. It gets its ID after the outage, and the node ID is still the same.
 func TestOutage(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		store := leasetest.NewMemory("orders", 1)
@@ -82,12 +83,12 @@ func await(happened <-chan lease.Event, kind lease.EventKind) lease.Event {
 	panic("the channel is never closed")
 }
 
-// Starts that fail say what to do.
+// Starts that fail return an error that states what to do.
 func TestExplain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		store := leasetest.NewMemory("orders", 1)
 		clock := leasetest.NewClock(-time.Hour)
-		clock.Step(time.Hour) // repaired before the start
+		clock.Step(time.Hour) // the clock was repaired before the start
 		repaired := config(store)
 		repaired.Clock = clock
 		agent, err := lease.Start(t.Context(), repaired)
@@ -107,7 +108,7 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-// Operators see the events that stop jobs, and how many were dropped.
+// Operators see the events that stop jobs, and how many events were dropped.
 func TestNotice(t *testing.T) {
 	var out strings.Builder
 	for _, e := range []lease.Event{{Kind: lease.EventSuspended, IDsLeft: time.Hour}, {Kind: lease.EventSuspended}, {Kind: lease.EventRenewed}, {Kind: lease.EventResumed}, {Kind: lease.EventDropped, Dropped: 3}} {

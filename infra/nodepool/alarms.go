@@ -23,7 +23,8 @@ func (n *NodePool) newTopic() awssns.ITopic {
 		DisplayName: jsii.String("Nodelease alarms"),
 		EnforceSSL:  jsii.Bool(true),
 	})
-	// Enforcing TLS adds a policy to the topic, which replaces the default policy, and only that one let alarms publish.
+	// Enforcing TLS adds a policy to the topic. It replaces the default policy, and only the default policy lets
+	// alarms publish.
 	topic.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("cloudwatch.amazonaws.com"), nil)},
 		Actions:    jsii.Strings("sns:Publish"),
@@ -33,7 +34,7 @@ func (n *NodePool) newTopic() awssns.ITopic {
 	return topic
 }
 
-// alarm has the properties that differ between the construct's alarms.
+// alarm contains the properties in which the construct's alarms differ.
 type alarm struct {
 	id, why   string
 	metric    awscloudwatch.IMetric
@@ -50,8 +51,9 @@ const (
 	// Only the no-data alarm reports a gap in the pool's gauges: the other alarms keep their state through it.
 	ignore = awscloudwatch.TreatMissingData_IGNORE
 	isFine = awscloudwatch.TreatMissingData_NOT_BREACHING
-	// An alarm reports only changes of its state, and begins in INSUFFICIENT_DATA. So it is quiet until the first
-	// measurement, and its return to INSUFFICIENT_DATA reports that the measurements have stopped.
+	// An alarm reports only changes of its state, and begins in INSUFFICIENT_DATA. So the no-data alarm reports
+	// nothing before the first measurement, and its return to INSUFFICIENT_DATA reports that the measurements have
+	// stopped.
 	isGap = awscloudwatch.TreatMissingData_MISSING
 )
 
@@ -90,7 +92,8 @@ func (p *Pool) alarms() []alarm {
 		// After an outage, the reaper's brake normally lasts a minute or two, less than the five periods.
 		{name + "-braked", fmt.Sprintf("Pool %s: so many leases expired at once that the reaper frees none yet", name),
 			p.gauge("Braked", "Maximum"), atLeast, 1, 5, ignore},
-		// In five periods the reaper frees the node ID of a task that died. If so many stay expired, a fleet is crashing or cannot renew.
+		// Within five periods the reaper frees the node ID of a task that died. If this many node IDs stay expired, a
+		// fleet is crashing or cannot renew.
 		{name + "-expired", fmt.Sprintf("Pool %s: %v %% of the node IDs have a lease that expired: tasks crash, or cannot renew", name, props.ExpiredAlarm),
 			p.gauge("Expired", "Minimum"), atLeast, math.Max(1, math.Ceil(float64(p.props.usable())*props.ExpiredAlarm/100)), 5, ignore},
 		{name + "-no-data", fmt.Sprintf("Pool %s: it is no longer measured, so that no other alarm of the pool can go off", name),

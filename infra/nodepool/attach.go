@@ -61,8 +61,8 @@ func (p *Pool) Attach(task awsecs.TaskDefinition, containers ...awsecs.Container
 	p.tasks = append(p.tasks, task)
 }
 
-// ensureStopTimeout makes sure that the container has time to drain and to release its lease. A container definition cannot be changed once it
-// is made. But the template that its task definition renders can, by the container's index in the list.
+// ensureStopTimeout makes sure that the container has time to drain and to release its lease. A container definition cannot be changed once it is
+// made. But the template that its task definition renders can be changed, at the container's index in the list.
 func (p *Pool) ensureStopTimeout(task awsecs.TaskDefinition, c awsecs.ContainerDefinition) error {
 	path := *c.Node().Path()
 	if set := c.RenderContainerDefinition(task).StopTimeout; set != nil {
@@ -86,7 +86,7 @@ func (p *Pool) ensureStopTimeout(task awsecs.TaskDefinition, c awsecs.ContainerD
 	return nil
 }
 
-// placeOf returns how many containers were added to the task before this one, which is its index: they are rendered in that order.
+// placeOf returns the container's index in the rendered list: the number of containers that were added to the task before this one.
 func placeOf(task awsecs.TaskDefinition, c awsecs.ContainerDefinition) int {
 	place := 0
 	for _, child := range *task.Node().Children() {

@@ -20,8 +20,8 @@ const (
 	defaultMaxPercent = 200
 )
 
-// sizePools counts the tasks that the services may run. In a rolling deploy ECS runs up to desired count × maximum percent of a service's
-// tasks, and the old and the new fleet hold node IDs at once. sizePools makes the seeds open groups for so many, and warns of pools that have
+// sizePools counts the tasks that the services may run. In a rolling deploy ECS runs up to desired count × maximum percent of a service's tasks,
+// and the old and the new fleet hold node IDs at once. sizePools makes the seeds open groups for that many tasks, and warns of pools that have
 // fewer node IDs. It runs at the end, because services are usually made after their task definition was attached.
 func (n *NodePool) sizePools() error {
 	var services []awsecs.CfnService
@@ -53,8 +53,8 @@ func (p *Pool) expect(tasks int) {
 	seed.Node().DefaultChild().(awscdk.CfnResource).AddPropertyOverride(jsii.String("Expect"), strconv.Itoa(min(tasks, p.props.usable())))
 }
 
-// mostTasks returns the largest number of tasks that the services may run at once, as far as the synthesis knows, and in parts the terms of
-// that sum.
+// mostTasks returns the largest number of tasks that the services may run at once, as far as the synthesis can tell. parts are the terms of that
+// sum.
 func (p *Pool) mostTasks(services []awsecs.CfnService, targets []awsapplicationautoscaling.CfnScalableTarget) (total int, parts []string) {
 	for _, task := range p.tasks {
 		for _, service := range services {
@@ -63,7 +63,7 @@ func (p *Pool) mostTasks(services []awsecs.CfnService, targets []awsapplicationa
 			}
 			desired, percent, ok := size(service, targets)
 			if !ok {
-				continue // a parameter sets the size, so the synthesis does not know it
+				continue // a parameter sets the size, so the synthesis cannot tell it
 			}
 			need := int(math.Floor(desired * percent / 100))
 			total += need

@@ -15,7 +15,7 @@
 //   - Wrong properties and wrong calls are errors. All of them are reported together when the app is synthesized, each with its value and the
 //     remedy.
 //
-// The construct does not promise that there are enough node IDs, but warns if it can count that there are not.
+// The construct does not promise that there are enough node IDs, but it warns if it can compute that there are too few.
 //
 // The construct deletes no data. The table outlives the stack unless Props say otherwise. If a pool is removed from Props, the pool's items stay
 // in the table.

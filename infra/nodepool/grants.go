@@ -14,16 +14,16 @@ import (
 )
 
 // tableActions are the calls that each function may make on the items of its pools. PutItem and DeleteItem are granted to nobody, because they
-// could make a lease forget how far its IDs went: every change is a conditional UpdateItem.
+// could erase how far the IDs of a lease went. Every change is a conditional UpdateItem.
 var tableActions = map[string][]string{
 	bootstrap:  {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
 	reaper:     {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
 	poolmetric: {"dynamodb:GetItem", "dynamodb:Query"},
 }
 
-// GrantLease lets the grantee hold leases of this pool, but of no other pool in the table. It also lets it read how the table replicates, which
-// is checked at start. If this app cannot change the role (it is of another account, or was imported as immutable), the synthesis reports it
-// with the statements that the role needs. After attaching them to the role, call GrantedElsewhere.
+// GrantLease lets the grantee hold leases of this pool, but of no other pool in the table. It also lets the grantee read how the table replicates,
+// which an agent checks at start. If this app cannot change the role (it is of another account, or was imported as immutable), the synthesis
+// reports that, with the statements that the role needs. After attaching them to the role, call GrantedElsewhere.
 func (p *Pool) GrantLease(grantee awsiam.IGrantable) awsiam.Grant {
 	n := p.nodes
 	var grant awsiam.Grant
@@ -180,7 +180,7 @@ func (n *NodePool) allow(name string, role awsiam.Role) {
 		}))
 	}
 	if name == poolmetric {
-		// The function stores the number of holders that it counts, by which the leases of the pool grow.
+		// The function stores the number of holders that it counts. From this number, agents decide whether their leases grow.
 		role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 			Actions:   jsii.Strings("dynamodb:UpdateItem"),
 			Resources: &[]*string{n.table.TableArn()},

@@ -87,7 +87,7 @@ func (a *Attributes) check(region string) error {
 	return nil
 }
 
-// otherAccount reports whether the table is known to belong to another account than the stack. If so, that account has to give each role access.
+// otherAccount reports whether the table is known to belong to a different account than the stack. If so, that account has to give each role access.
 func (n *NodePool) otherAccount() bool {
 	if n.imported == nil {
 		return false

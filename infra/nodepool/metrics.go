@@ -32,9 +32,9 @@ func (p *Pool) gauge(name, statistic string) awscloudwatch.Metric {
 }
 
 // timeToExhaustion returns the time to exhaustion in minutes: the number of node IDs that
-// are not held, divided by the rate at which it decreases. That number is capacity minus
-// held and not the gauge Free, since an expired node ID can be claimed now and a cooling one
-// soon. For a pool that is not filling up, the value is the horizon.
+// are not held, divided by the rate at which it decreases. That number is computed as
+// capacity minus held. It is not the gauge Free, since an expired node ID can be claimed
+// now, and a cooling one soon. For a pool that is not filling up, the value is the horizon.
 func (p *Pool) timeToExhaustion() awscloudwatch.MathExpression {
 	most := strconv.Itoa(int(horizon.Minutes()))
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
@@ -48,7 +48,7 @@ func (p *Pool) timeToExhaustion() awscloudwatch.MathExpression {
 	})
 }
 
-// tableThrottles counts requests to the table that DynamoDB turned away.
+// tableThrottles counts requests to the table that DynamoDB rejected.
 func (n *NodePool) tableThrottles() awscloudwatch.MathExpression {
 	count := func(name string) awscloudwatch.IMetric {
 		return n.table.Metric(jsii.String(name), &awscloudwatch.MetricOptions{Statistic: jsii.String("Sum"), Period: n.period()})

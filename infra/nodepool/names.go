@@ -15,18 +15,18 @@ import (
 // {"Nodelease/Nodes": {"pools": ["orders"]}}.
 const namesContext = "nodelease:names"
 
-// deployed has the names with which one NodePool has been deployed.
+// deployed contains the names with which one NodePool has been deployed.
 type deployed struct {
 	Table string   `json:"table,omitempty"`
 	Pools []string `json:"pools"`
 }
 
-// checkNames refuses names that the context value does not list as deployed. A renamed table
-// or pool is a new ID space. If it were seeded at the present time, it would assign
-// milliseconds that processes of the old pool still have reserved; a pool with a Floor begins
-// after those, and is accepted. A template does not know the template before it. So without
-// the context value only the bootstrap function notices a rename, and nothing notices if the
-// table and all of its pools are renamed at once.
+// checkNames refuses names that the context value does not list as deployed. A renamed
+// table or pool is a new ID space. If it were seeded at the present time, it would assign
+// milliseconds that processes of the old pool still have reserved. A pool with a Floor
+// begins after those milliseconds, so it is accepted. A template contains nothing about the
+// template before it. So without the context value only the bootstrap function notices a
+// rename, and nothing notices if the table and all of its pools are renamed at once.
 func (n *NodePool) checkNames() {
 	value := n.Node().TryGetContext(jsii.String(namesContext))
 	if value == nil {

@@ -56,8 +56,8 @@ type Props struct {
 	// github.com/nodelease/nodelease/functions/reaper`. Defaults to dist/functions.
 	FunctionsDir string
 
-	// Architecture is the one that the zips were built for. Defaults to the context value "arch" (arm64, amd64 or x86_64), and without it to
-	// arm64.
+	// Architecture is the architecture that the zips were built for. Defaults to the context value "arch" (arm64, amd64 or x86_64), and without
+	// it to arm64.
 	Architecture awslambda.Architecture
 
 	// Every is the interval at which the reaper frees what crashed tasks left behind, and at which the pools are measured; whole minutes, 1 to

@@ -8,7 +8,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// newQueue makes the queue of the scheduled events that could not be delivered or processed. It is for people to read; nothing consumes it.
+// newQueue makes the queue for scheduled events that could not be delivered or processed. It is for people to read; nothing consumes it.
 func (n *NodePool) newQueue() awssqs.Queue {
 	queue := awssqs.NewQueue(n, jsii.String("Failed"), &awssqs.QueueProps{
 		EnforceSSL:      jsii.Bool(true),

@@ -92,7 +92,7 @@ func (p Props) validatePools() error {
 	return errors.Join(errs...)
 }
 
-// eventual says why eventually consistent replicas are refused.
+// eventual explains why eventually consistent replicas are refused.
 const eventual = "with eventual consistency each Region decides a conditional write alone and the last writer wins, " +
 	"so two processes would hold the same node ID"
 

@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// TestChanges changes a stack after its first day: a second pool, a rename that is refused, a larger and a smaller pool, a
-// second stack. A fleet runs through all of it.
+// TestChanges changes a stack after its first day: it adds a second pool, makes a pool larger and smaller, adds a second stack,
+// and tries a rename, which is refused. A fleet runs through all of these changes.
 func TestChanges(t *testing.T) {
 	port := emulator(t, "changes")
 	s := openStack(t, "http://127.0.0.1:"+port, "Nodelease")
@@ -33,7 +33,7 @@ func TestChanges(t *testing.T) {
 	f.start(t)
 	f.wantDistinct(t)
 
-	// A smaller one keeps the holders that are beyond its end, and leases none of their node IDs again.
+	// A smaller pool keeps the holders of node IDs beyond its end, and leases none of those node IDs again.
 	deploy(t, port, "pool=orders,mail", "size=4")
 	s.wantSize(t, "orders", 4)
 	f.wantDistinct(t)
@@ -44,7 +44,7 @@ func TestChanges(t *testing.T) {
 	f.start(t)
 	f.wantDistinct(t)
 
-	// A second stack knows the table's ARN, and so do its agents.
+	// A second stack is given the table's ARN, and so are its agents.
 	arn := s.output(t, "Nodelease", "NodesTableArn")
 	if out, err := tryDeploy(port, "NodeleaseImport", "pool=orders,mail", "size=8", "import="+arn); err != nil {
 		t.Fatalf("the second stack: %v\n%s", err, out)
@@ -64,8 +64,9 @@ func TestChanges(t *testing.T) {
 	destroy(t, port, "NodeleaseImport", "size=8", "import="+arn)
 	s.wantSize(t, "orders", 8)
 
-	// Another name is another ID space. The function refuses to seed it while a fleet of the old one runs, which continues. This comes last: LocalStack
-	// does not roll back, and the rest of the stack cannot even be deleted after that.
+	// A pool with another name is another ID space. The function refuses to seed it while a fleet of the old pool runs, and that
+	// fleet continues. This step comes last: LocalStack does not roll back, and afterwards the rest of the stack cannot even be
+	// deleted.
 	out, err := tryDeploy(port, "Nodelease", "pool=invoices,mail", "size=8")
 	if err == nil || !strings.Contains(s.why(t)+out, "which this stack does not declare") {
 		t.Errorf("a rename ended with %v, want the refusal of the bootstrap function:\n%s\n%s", err, out, s.why(t))
@@ -93,7 +94,7 @@ func (s *stack) wantSize(t *testing.T, pool string, want int) {
 	}
 }
 
-// output of a stack.
+// output returns an output of a stack.
 func (s *stack) output(t *testing.T, stack, key string) string {
 	t.Helper()
 	out, err := cloudformation.NewFromConfig(s.config).DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{StackName: &stack})
@@ -109,7 +110,7 @@ func (s *stack) output(t *testing.T, stack, key string) string {
 	return ""
 }
 
-// why are the reasons in the events of the stack.
+// why returns the reasons in the events of the stack.
 func (s *stack) why(t *testing.T) (reasons string) {
 	t.Helper()
 	out, err := cloudformation.NewFromConfig(s.config).DescribeStackEvents(context.WithoutCancel(t.Context()), &cloudformation.DescribeStackEventsInput{StackName: aws.String("Nodelease")})

@@ -1,4 +1,4 @@
-// Package e2e runs the deployed stack through a day of its life, on LocalStack. localstack/test.sh deploys it and runs this.
+// Package e2e runs the deployed stack through a day of its life, on LocalStack. localstack/test.sh deploys the stack and runs these tests.
 package e2e
 
 import (
@@ -15,25 +15,26 @@ import (
 
 const (
 	poolName = "orders"
-	size     = 6 // as the page README.md deploys it
+	size     = 6 // the size with which README.md deploys the stack
 )
 
-// A test that waits for a schedule waits for at most two of its minutes, on top of the minute for which the reaper does not free an expired lease.
+// patience is how long a test waits for a schedule: at most two minutes, on top of the minute for which the reaper does not free an expired lease.
 const patience = 4 * time.Minute
 
 func TestStack(t *testing.T) {
 	s := openStack(t, "http://127.0.0.1:"+emulator(t, "stack"), "Nodelease")
 	f := newFleet(t, s)
 
-	// CloudFormation had the bootstrap function seed the pool. Asking again, by hand, changes nothing.
+	// CloudFormation had the bootstrap function seed the pool. Invoking the function again, by hand, changes nothing.
 	s.wantCapacity(t, size)
 	s.invoke(t, "bootstrap", map[string]any{"Pool": poolName, "Size": size})
 	s.wantCapacity(t, size)
 
-	// Before the pool is full: once it is, the schedule may raise the alarm at any moment, which says so once.
+	// Subscribe before the pool is full. Once the pool is full, the schedule may raise the alarm at any moment, and an alarm sends only one
+	// message.
 	mail := s.subscribe(t)
 
-	// The pool runs out: every task has a number of its own, and the next one is told that there is none.
+	// The pool runs out: every task has a node ID of its own, and the next task is refused because there is none left.
 	for range size {
 		f.start(t)
 	}
@@ -46,14 +47,14 @@ func TestStack(t *testing.T) {
 	s.wantMetric(t, "Held", size)
 	s.wantMetric(t, "Capacity", size)
 
-	// Two tasks die without a release. Their node IDs are not claimed, so only the reaper can free them; it runs only on its schedule.
+	// Two tasks die without a release. Their node IDs are not claimed, so only the reaper can free them, and it runs only on its schedule.
 	dead := []lease.Lease{f.kill(t), f.kill(t)}
 	s.wantAlarm(t, "exhausted", mail)
 	for _, old := range dead {
 		s.wantReaped(t, old)
 	}
 
-	// Everyone goes home: no error, and no node ID is left held.
+	// All tasks stop: none returns an error, and no node ID is left held.
 	f.stop(t)
 	stats, err := leasepool.Open(s.store, poolName).Stats(t.Context())
 	if err != nil {
@@ -74,7 +75,7 @@ func emulator(t *testing.T, step string) (port string) {
 	return port
 }
 
-// deploy changes the stack that test.sh deployed, by context values.
+// deploy deploys the stack that test.sh deployed once more, with other context values.
 func deploy(t *testing.T, port string, context ...string) {
 	t.Helper()
 	if out, err := tryDeploy(port, "Nodelease", context...); err != nil {
@@ -99,7 +100,7 @@ func cdk(port, verb, stack string, more ...string) (string, error) {
 	return string(out), err
 }
 
-// eventually polls what another process does.
+// eventually polls until done reports that another process has done what the test expects.
 func eventually(t *testing.T, what string, done func() (bool, string)) {
 	t.Helper()
 	begin, last := time.Now(), ""

@@ -22,7 +22,7 @@ type fleet struct {
 	binary string
 	env    []string
 	tasks  []*task
-	ids    map[snowflake.ID]int // every ID that any task ever made, and by which node ID
+	ids    map[snowflake.ID]int // every ID that any task ever made, and the node ID of that task
 }
 
 type task struct {
@@ -42,14 +42,14 @@ func newFleet(t *testing.T, s *stack) *fleet {
 	}
 	t.Cleanup(func() {
 		for _, task := range f.tasks {
-			_ = task.process.Process.Kill() // those that a failed test has left
+			_ = task.process.Process.Kill() // tasks that a failed test has left
 			_ = task.process.Wait()
 		}
 	})
 	return f
 }
 
-// start runs one task more and returns when it listens.
+// start runs one more task, and returns when the task listens.
 func (f *fleet) start(t *testing.T) {
 	t.Helper()
 	process := exec.Command(f.binary, "-listen", "127.0.0.1:0")
@@ -70,14 +70,14 @@ func (f *fleet) start(t *testing.T) {
 		}
 		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
 			task.address, task.nodeID = line.Address, line.NodeID
-			go io.Copy(io.Discard, log) // it must not block on a full pipe
+			go io.Copy(io.Discard, log) // the task must not block on a full pipe
 			return
 		}
 	}
 	t.Fatalf("a task ended before it listened: %v", process.Wait())
 }
 
-// wantDistinct makes IDs with every task, and wants no node ID in two hands and no ID twice, now or ever before.
+// wantDistinct makes IDs with every task. It fails the test if two tasks have the same node ID, or if an ID was made twice, now or earlier.
 func (f *fleet) wantDistinct(t *testing.T) {
 	t.Helper()
 	owner := map[int]bool{}
@@ -111,7 +111,7 @@ func (f *fleet) makeIDs(t *testing.T, task *task) {
 	}
 }
 
-// kill ends a task without warning and returns the lease as the task leaves it.
+// kill ends a task without warning, and returns the lease that the task left.
 func (f *fleet) kill(t *testing.T) lease.Lease {
 	t.Helper()
 	task := f.tasks[0]
@@ -127,7 +127,7 @@ func (f *fleet) kill(t *testing.T) lease.Lease {
 	return lease.Lease(*left)
 }
 
-// stop ends all tasks as ECS does, and wants each to end well.
+// stop ends all tasks as ECS does. It fails the test unless each task ends without an error.
 func (f *fleet) stop(t *testing.T) {
 	t.Helper()
 	for _, task := range f.tasks {

@@ -73,7 +73,8 @@ func TestLambda(t *testing.T) {
 	if want := callers * each * count; len(ids) != want {
 		t.Errorf("got %d IDs, want %d", len(ids), want)
 	}
-	// One invocation at a time in an environment, and most find one that is there.
+	// An environment handles one invocation at a time, and most invocations find an environment that already
+	// exists.
 	if n := len(environments); n < 2 || n > callers {
 		t.Errorf("%d environments leased a node ID, want 2 to %d for %d callers", n, callers, callers)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Only what needs Docker is not run.
+// notRun lists why blocks are not run. Only what needs Docker is not run.
 var notRun = []string{"it builds an image, which needs Docker"}
 
 var fence = regexp.MustCompile("(?ms)^```(\\w*)([^\n]*)\n(.*?)^```$")
@@ -41,8 +41,9 @@ func TestDeployPage(t *testing.T) {
 		t.Errorf("the blocks that are not run: %q, want %q", skipped, notRun)
 	}
 
-	// The last block takes it all away, with LocalStack the tables too: it does not know
-	// DeletionPolicy. The template's resources are checked before that.
+	// The last block deletes everything. On LocalStack, that includes the tables, because
+	// LocalStack ignores DeletionPolicy. So the template's resources are checked before the
+	// last block.
 	last := len(blocks) - 1
 	script := strings.Join(blocks[:last], "") + `
 echo "TEMPLATE_SIZE=$(aws dynamodb get-item --table-name "$TEMPLATE_TABLE" --key '{"pool_group":{"S":"invoices"},"node_id":{"N":"-1"}}' --query Item.pool_size.N --output text)"

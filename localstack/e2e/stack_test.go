@@ -49,7 +49,7 @@ func openStack(t *testing.T, endpoint, name string) *stack {
 	return s
 }
 
-// find returns the physical ID of the resource of a type whose logical ID contains the text.
+// find returns the physical ID of the resource that has the given type and whose logical ID contains the text.
 func (s *stack) find(t *testing.T, kind, text string) string {
 	t.Helper()
 	for id, physical := range s.physical {
@@ -91,7 +91,7 @@ func (s *stack) invoke(t *testing.T, function string, event any) {
 	}
 }
 
-// wantMetric looks for the value among the pool's newest datapoints.
+// wantMetric waits until the value is among the pool's newest datapoints.
 func (s *stack) wantMetric(t *testing.T, name string, want float64) {
 	t.Helper()
 	client := cloudwatch.NewFromConfig(s.config)
@@ -164,7 +164,8 @@ func (s *stack) wantAlarm(t *testing.T, name, queue string) {
 	})
 }
 
-// wantReaped waits until the node ID has no holder. Its version is the dead task's: it was not claimed in between.
+// wantReaped waits until the node ID has no holder. Its version must still be the dead task's, since nobody claimed it in
+// between.
 func (s *stack) wantReaped(t *testing.T, old lease.Lease) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the scheduled reaper has freed node ID %d", old.NodeID), func() (bool, string) {

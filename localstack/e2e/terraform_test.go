@@ -11,7 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// The Terraform example cannot be applied here. It is parsed, and compared with the template that it applies.
+// The Terraform example cannot be applied here. So the test parses it, and compares it with the template that it
+// applies.
 func TestTerraformExample(t *testing.T) {
 	if os.Getenv("NODELEASE_LOCALSTACK_PORT") == "" {
 		t.Skip("NOT TESTED: the template comes from localstack/test.sh page, which runs this test, too")

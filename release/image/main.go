@@ -128,7 +128,7 @@ type entry struct {
 	text   []byte
 }
 
-// base has the files that a program without a shell needs.
+// base returns the files that a program without a shell needs.
 func base() []entry {
 	var roots bytes.Buffer
 	for root := range bundle.Roots() {
@@ -148,7 +148,7 @@ func base() []entry {
 	}
 }
 
-// layerOf packs entries, all of root and of 1970: the same files make the same layer.
+// layerOf packs entries into a layer. All entries belong to root and are dated 1970, so that the same files make the same layer.
 func layerOf(entries []entry) (v1.Layer, error) {
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)

@@ -1,5 +1,5 @@
-// Sbom writes the software bill of materials of a Go binary, as CycloneDX JSON, from the records of the Go linker in it: so it lists
-// exactly the modules in the binary.
+// Sbom writes the software bill of materials of a Go binary, as CycloneDX JSON. It reads the records that the Go linker wrote into the
+// binary, so it lists exactly the modules in the binary.
 //
 //	sbom BINARY FILE.cdx.json
 package main

@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// Made by another team's stacks: the output NodesTableArn of Nodelease, and the cluster.
+// Names of what other teams' stacks made: the output NodesTableArn of Nodelease, and the cluster.
 const (
 	tableARN  = "arn:aws:dynamodb:us-east-1:111111111111:table/leases"
 	keyARN    = "arn:aws:kms:us-east-1:111111111111:key/1c3f8a52-0000-4000-8000-000000000001"
@@ -39,7 +39,8 @@ func New(app awscdk.App) awscdk.Stack {
 	return stack
 }
 
-// podIdentity is for clusters with the EKS Pod Identity Agent: the association assigns the role to the service account, which needs no annotation.
+// podIdentity returns a role for clusters with the EKS Pod Identity Agent. The association assigns the role to the service account, which
+// needs no annotation.
 func podIdentity(stack awscdk.Stack) awsiam.Role {
 	pods := awsiam.NewServicePrincipal(jsii.String("pods.eks.amazonaws.com"), nil)
 	role := awsiam.NewRole(stack, jsii.String("PodIdentity"), &awsiam.RoleProps{AssumedBy: awsiam.NewSessionTagsPrincipal(pods)})
@@ -49,14 +50,15 @@ func podIdentity(stack awscdk.Stack) awsiam.Role {
 	return role
 }
 
-// irsa is for clusters with an OpenID Connect provider in IAM. The service account is annotated with eks.amazonaws.com/role-arn.
+// irsa returns a role for clusters with an OpenID Connect provider in IAM. The service account is annotated with
+// eks.amazonaws.com/role-arn.
 func irsa(stack awscdk.Stack) awsiam.Role {
 	provider := stack.FormatArn(&awscdk.ArnComponents{
 		Service: jsii.String("iam"), Region: jsii.String(""), Resource: jsii.String("oidc-provider"), ResourceName: jsii.String(issuer),
 	})
 	return awsiam.NewRole(stack, jsii.String("Irsa"), &awsiam.RoleProps{
 		AssumedBy: awsiam.NewWebIdentityPrincipal(provider, &map[string]any{
-			// Both: without the subject every pod of the cluster could take the role.
+			// Both conditions are needed: without the subject, every pod of the cluster could take the role.
 			"StringEquals": map[string]any{
 				issuer + ":aud": "sts.amazonaws.com",
 				issuer + ":sub": "system:serviceaccount:" + namespace + ":" + account,

@@ -17,8 +17,9 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// Environments at once. The pool has three times as many node IDs: a new version of the
-// function replaces all of them, and those that end keep theirs for up to the TTL.
+// concurrency is the largest number of environments at once. The pool has three times as
+// many node IDs: a new version of the function replaces all environments, and environments
+// that end keep their node IDs for up to the TTL.
 const concurrency = 50
 
 func main() {

@@ -44,7 +44,7 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 		LogRetention: awslogs.RetentionDays_THREE_MONTHS,
 
 		AlarmTopic:       awssns.NewTopic(stack, jsii.String("OnCall"), nil),
-		UtilizationAlarm: 45,            // a rolling deploy doubles it
+		UtilizationAlarm: 45,            // a rolling deploy doubles the utilization
 		ExhaustionAlarm:  4 * time.Hour, // somebody has to be woken up first
 		ExpiredAlarm:     10,            // spot instances come and go
 	})
@@ -57,7 +57,7 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 	nodes.Pool("invoices").GrantLease(workers)
 	workers.Node().AddDependency(nodes.Pool("invoices").Seeded()) // nothing runs with the role before there are node IDs
 
-	// A role of another account has been given the statements of GrantLease there (docs/iam.md), and is let in here.
+	// A role of another account has been given the statements of GrantLease there (docs/iam.md), and is given access here.
 	billing := awsiam.Role_FromRoleArn(stack, jsii.String("Billing"), jsii.String("arn:aws:iam::222222222222:role/billing"),
 		&awsiam.FromRoleArnOptions{Mutable: jsii.Bool(false)})
 	nodes.Pool("invoices").GrantLease(billing)
@@ -72,7 +72,7 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 	return stack
 }
 
-// python is a task whose application knows no Go: it asks the sidecar at NODELEASE_URL (examples/python).
+// python is a task whose application is not written in Go: it requests IDs from the sidecar at NODELEASE_URL (examples/python).
 func python(stack awscdk.Stack, pool *nodepool.Pool) {
 	task := awsecs.NewFargateTaskDefinition(stack, jsii.String("Python"), nil)
 	app := task.AddContainer(jsii.String("app"), &awsecs.ContainerDefinitionOptions{
@@ -88,9 +88,11 @@ func python(stack awscdk.Stack, pool *nodepool.Pool) {
 
 func pools() []nodepool.PoolProps {
 	return []nodepool.PoolProps{
-		// Up to 16,384 tasks one day. While there are few, the bits that their numbers do not need make IDs.
+		// The pool may have up to 16,384 tasks one day. While there are few tasks, the bits that their node IDs do not need extend the
+		// sequence.
 		{Name: "orders", Size: 16384, Expect: 15000, Layout: "wide16", Narrow: true, MaxTTL: 5 * time.Minute, MaxReserve: time.Minute},
-		// Numbers 0 to 31 are in the configuration of processes that are still to be moved (docs/migration.md), which have made IDs since 2025.
+		// Node IDs 0 to 31 are in the configuration of processes that are still to be moved (docs/migration.md), which have made IDs since
+		// 2025.
 		{Name: "invoices", Size: 256, ExcludeBelow: 32, Floor: time.Date(2025, 7, 1, 0, 0, 0, 0, time.UTC)},
 	}
 }

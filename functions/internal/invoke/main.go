@@ -1,10 +1,10 @@
 // Command invoke sends an event to a built function under AWS's runtime interface emulator and
 // prints the result. scripts/invoke.sh builds the function and downloads the emulator.
 //
-// The function uses the DynamoDB at AWS_ENDPOINT_URL_DYNAMODB and the table NODELEASE_TABLE. If
-// no endpoint is set, it gets an embedded DynamoDB with a pool of 1,024 node IDs, of which one
-// process holds one, and another process has crashed with one. CloudFormation and CloudWatch
-// are replaced by stubs, which print the requests to them.
+// The function uses the DynamoDB at AWS_ENDPOINT_URL_DYNAMODB and the table NODELEASE_TABLE. If no
+// endpoint is set, it gets an embedded DynamoDB with a pool of 1,024 node IDs. One process holds
+// one of them, and another process has crashed while it held one. CloudFormation and CloudWatch are
+// replaced by stubs, which print the requests that they receive.
 package main
 
 import (

@@ -14,10 +14,10 @@ import (
 	"github.com/nodelease/nodelease/functions/internal/rie"
 )
 
-// strange are values that no event should have.
+// strange are values that no event should contain.
 var strange = []any{nil, true, -1, 0, 1.5, 1e300, "", "x", "16", "-1", "65537", "true", "\x00", "\u202e", strings.Repeat("long ", 2000), []any{}, []any{map[string]any{}}, map[string]any{}, map[string]any{"a": nil}}
 
-// damaged returns the event with some values that it should not have, or cut off.
+// damaged returns the event, either with some values that it should not contain, or cut off.
 func damaged(r *rand.Rand, text []byte, url string) []byte {
 	var event map[string]any
 	if json.Unmarshal(text, &event) != nil {

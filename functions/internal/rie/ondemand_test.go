@@ -137,7 +137,7 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 	signal(t, function, syscall.SIGCONT)
 	a := <-answer
 	if a.err != nil && strings.Contains(a.err.Error(), "fenced") {
-		a.out, a.err = w.send(t, `{"count":100}`) // it was frozen after its lease was checked and before an ID: the next invocation renews
+		a.out, a.err = w.send(t, `{"count":100}`) // the process was frozen between the check of its lease and its first ID; the next invocation renews
 	}
 	inside := decode(a.out, a.err)
 	if inside.NodeID == again.NodeID {
@@ -163,9 +163,9 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 	}
 }
 
-// Measures the time that a node ID adds to a cold start on this machine, where a request takes
-// almost no time. It compares environments that lease a node ID with environments that answer
-// without one.
+// TestColdStartOnDemand measures the time that a node ID adds to a cold start on this machine,
+// where a request takes almost no time. It compares environments that lease a node ID with
+// environments that answer without one.
 func TestColdStartOnDemand(t *testing.T) {
 	const starts = 9
 	w := run(t, "../examples/lambda", func(env []string) []string { return append(env, "NODELEASE_POOL=orders") })

@@ -90,8 +90,8 @@ func poolsJSON(t *testing.T, n int) string {
 
 var everyOrder = flag.Int("every", 6, "try every Nth order of events, from a random one on; 1 tries all")
 
-// CloudFormation's events may arrive in any order, and late and repeated. Each has one answer,
-// failures and repeated events change nothing, nothing is ever deleted, and the next
+// CloudFormation's events may arrive in any order, and late and repeated. Each event gets one
+// answer, failures and repeated events change nothing, nothing is ever deleted, and the next
 // deployment corrects the size of the pool.
 func TestBootstrapInEveryOrder(t *testing.T) {
 	w := run(t, "bootstrap", func(env []string) []string {

@@ -27,7 +27,7 @@ type Board struct {
 	tasks    map[string]*taskState
 	leases   []lease.Lease // as last read from the table
 	leader   string        // the task with the oldest session among the leases; empty: none yet
-	out      time.Time     // when the DynamoDB was killed; zero: it is running
+	out      time.Time     // when DynamoDB was killed; zero: it is running
 	news     []News        // the latest
 	rate     meter
 	history  []float64 // the rate at each sample
@@ -41,10 +41,10 @@ type taskState struct {
 	status   string
 	gaveBack int // the node ID that it released last, plus one; 0: none since its last claim
 	claims   int
-	waits    bool          // it waits for a node ID, and the news have said so
+	waits    bool          // it waits for a node ID, and the news has reported that
 	clockOff time.Duration // how far its clock was moved
 	lastID   snowflake.ID
-	member   bool      // of the cluster
+	member   bool      // whether it is a member of the cluster
 	lastIDs  time.Time // when its last IDs arrived
 	born     time.Time // when it claimed its node ID
 	idsUntil time.Time // until when it can make IDs without another answer from DynamoDB

@@ -129,7 +129,7 @@ func TestSnapshotStates(t *testing.T) {
 	}
 }
 
-// The task with the oldest session leads, among the live members of the cluster. A change
+// Among the live members of the cluster, the task with the oldest session leads. A change
 // of the leader is reported once.
 func TestBoardTellsWhoLeads(t *testing.T) {
 	b, kinds := testBoard(t)

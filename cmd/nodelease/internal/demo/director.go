@@ -12,11 +12,11 @@ type director struct {
 	Options
 	board  *Board
 	server *server
-	down   bool   // the DynamoDB was killed and is not back yet
+	down   bool   // DynamoDB was killed and is not up again yet
 	data   string // the file in which the DynamoDB keeps its tables; empty without an outage
 
 	slots   []*slot
-	started int        // tasks so far; the count numbers them
+	started int        // how many tasks have been started; this number is in their names
 	exits   chan *slot // the slots whose task has ended, after its pipe was read to the end
 	agenda  []entry
 }
@@ -147,8 +147,8 @@ func (o Options) leaseOf() string {
 	return "its lease"
 }
 
-// outageFor kills the DynamoDB, and starts it again after a while on the same port and with
-// the same data.
+// outageFor kills the DynamoDB process, and starts it again after a while, on the same port
+// and with the same data.
 func (d *director) outageFor(ctx context.Context, by time.Duration) {
 	port := d.server.port()
 	d.server.kill()

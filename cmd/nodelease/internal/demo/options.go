@@ -17,8 +17,8 @@ type Options struct {
 	Outage   bool          // kill the DynamoDB process for longer than a short lease, and start it again; leases grow
 	Page     bool          // show the pool on a page, too
 	Seed     uint64        // the seed of the plan
-	Port     int           // of the DynamoDB; 0 = a free one
-	Table    string        // in that DynamoDB
+	Port     int           // port of the DynamoDB process; 0 = a free port
+	Table    string        // name of the table in that process
 	Pool     string
 }
 

@@ -26,8 +26,8 @@ func (b *Board) away(format string, args ...any) {
 	}
 }
 
-// stillMaking is how old the last IDs of a task may be if it counts as still making IDs.
-// It allows for a busy machine, on which tasks have to wait.
+// stillMaking is the largest age of a task's last IDs at which the task is considered to be
+// still making IDs. It allows for a busy machine, on which tasks have to wait.
 const stillMaking = 500 * time.Millisecond
 
 // back records that DynamoDB is up again, and reports which tasks made IDs throughout the
@@ -65,7 +65,7 @@ func (b *Board) byAge() []string {
 // seconds formats a duration for people.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// isOut reports whether the DynamoDB is away.
+// isOut reports whether DynamoDB is down.
 func (b *Board) isOut() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

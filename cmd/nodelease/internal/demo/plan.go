@@ -70,15 +70,15 @@ type planner struct {
 	freezes, clocks       int
 }
 
-// restart is how long a slot stays empty, and settle how long a new task may
-// need until it holds a node ID.
+// restart is how long a slot stays empty, and settle is how long a new task may need until
+// it holds a node ID.
 const (
 	restart = 500 * time.Millisecond
 	settle  = time.Second
 )
 
 // growsOld reports whether no action is planned on a slot before the outage. Half of the
-// fleet is left alone, so that its leases have grown by then.
+// fleet is left alone, so that the leases of that half have grown by then.
 func (p *planner) growsOld(slot int) bool { return slot < p.Tasks/2 }
 
 // add plans one action, if there is room for it.
@@ -88,7 +88,8 @@ func (p *planner) add(at time.Duration, act action, end time.Duration) bool {
 	switch act {
 	case actFreeze:
 		// Every other freeze is so long that the reaper frees the node ID, and the task
-		// loses it. After the others the lease has expired, but is still the task's own.
+		// loses it. After a shorter freeze the lease has expired, but still belongs to the
+		// task.
 		s.by = p.TTL + p.claimGuard()/2
 		if p.freezes%2 == 0 {
 			s.by = p.TTL + p.claimGuard() + reapAfter + 1500*time.Millisecond

@@ -40,11 +40,11 @@ const (
 	sampleEvery    = 500 * time.Millisecond
 )
 
-// Run runs the whole demo, until its duration is over, ctx ends, or the view
-// ends. No process is left when it returns. If there is an error, the summary
-// covers the demo up to that point. The error is one of this package's when the
-// comparison found something, and ErrInterrupted when ctx or Ctrl-C in the view
-// ended it.
+// Run runs the whole demo, until its duration is over, ctx ends, or the view ends.
+// No process is left when it returns. If there is an error, the summary covers the
+// demo up to that point. If the comparison of IDs found a problem, the error is one
+// of this package's errors. If ctx or Ctrl-C in the view ended the demo, the error
+// is ErrInterrupted.
 func Run(ctx context.Context, o Options, view View) (Summary, error) {
 	// Linux ends a child together with the thread that started it: see isolate.
 	runtime.LockOSThread()

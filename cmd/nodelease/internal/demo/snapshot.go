@@ -14,7 +14,7 @@ type Snapshot struct {
 	Summary
 	Elapsed   time.Duration
 	PerSecond float64
-	History   []float64 // of PerSecond, oldest first
+	History   []float64 // earlier values of PerSecond, oldest first
 	Numbers   []Number
 	Homeless  []string // live tasks that have no node ID
 	Outage    bool

@@ -9,8 +9,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Unsafe reports whether this program breaks the protocol on purpose: it was built for
-// that, and does so if the environment asks for it.
+// Unsafe reports whether this program breaks the protocol on purpose. This build does so if
+// the environment requests it.
 func Unsafe() bool { return os.Getenv("NODELEASE_UNSAFE_CLAIMS") == "1" }
 
 func taskStore(s lease.Store) lease.Store {

@@ -9,12 +9,12 @@ import (
 // Summary is the outcome of a demo; its JSON is a contract.
 type Summary struct {
 	Tasks      int     `json:"tasks"`      // size of the fleet: processes at a time
-	IDs        int     `json:"ids"`        // that reached a pipe
+	IDs        int     `json:"ids"`        // IDs that reached a pipe
 	Duplicates int     `json:"duplicates"` // IDs that any task had made before
 	Kills      int     `json:"kills"`      // tasks killed with kill -9
 	Freezes    int     `json:"freezes"`    // tasks stopped for longer than their lease
 	Claims     int     `json:"claims"`     // numbers claimed
-	Renewals   int     `json:"renewals"`   // confirmed
+	Renewals   int     `json:"renewals"`   // confirmed renewals
 	Lost       int     `json:"lost"`       // leases lost to another holder, or freed
 	Suspended  int     `json:"suspended"`  // deadlines that passed unconfirmed
 	WentOn     int     `json:"went_on"`    // tasks that made IDs through the outage

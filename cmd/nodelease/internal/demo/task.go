@@ -57,7 +57,7 @@ func RunTask(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 		Pool: spec.Pool, Store: taskStore(store), Task: spec.Name, Clock: clock,
 		TTL: spec.TTL, MaxTTL: spec.MaxTTL, Guard: spec.Guard, ClaimGuard: spec.ClaimGuard, Wait: spec.Wait, OnLost: spec.onLost(),
 		Logger:  slog.New(slog.DiscardHandler),
-		OnEvent: func(e lease.Event) { _ = out.event(newTaskEvent(e)) }, // without its parent the task ends
+		OnEvent: func(e lease.Event) { _ = out.event(newTaskEvent(e)) }, // ignore the error: without its parent the task ends
 	}, func(ctx context.Context, agent *lease.Agent) error {
 		ids, err := snowflake.New(agent, snowflake.WithMaxWait(maxWait))
 		if err != nil {
@@ -86,7 +86,7 @@ func takePart(ctx context.Context, agent *lease.Agent, spec taskSpec) {
 			_ = node.Close()
 			return
 		}
-		select { // suspended: once more when it is not
+		select { // suspended: try again when it is not
 		case <-ctx.Done():
 		case <-renewed:
 		}

@@ -49,8 +49,8 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// measure counts the pool's node IDs, as the poolmetric function does: leases grow while
-// there is room.
+// measure counts the pool's node IDs, as the poolmetric function does, because leases grow
+// only while the measurement shows that there is room.
 func (w *watcher) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()

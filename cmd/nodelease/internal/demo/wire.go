@@ -23,9 +23,9 @@ type taskSpec struct {
 	TTL, Guard, ClaimGuard, Wait time.Duration
 	MaxTTL                       time.Duration
 
-	Member    bool          // of the fleet's cluster
+	Member    bool          // whether the task is a member of the fleet's cluster
 	Reacquire bool          // claim another node ID after a loss; otherwise the task ends
-	ClockOff  time.Duration // how wrong its wall clock is at first
+	ClockOff  time.Duration // the initial error of the task's wall clock
 }
 
 // order is a message to a running task.
@@ -94,8 +94,8 @@ func (w *frameWriter) end() error {
 	return err
 }
 
-// readFrames reads frames until in ends. A task that was killed may leave half a frame. The
-// complete IDs in it count, because they have left the task.
+// readFrames reads frames until in ends. A task that was killed may leave half a frame.
+// readFrames passes on the complete IDs in that half, because they have left the task.
 func readFrames(in io.Reader, ids func([]snowflake.ID), event func(taskEvent)) error {
 	r := bufio.NewReaderSize(in, 64<<10)
 	var head [5]byte

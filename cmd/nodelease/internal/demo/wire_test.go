@@ -34,7 +34,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// A killed task may leave half a frame. The complete part counts.
+// A killed task may leave half a frame. The complete IDs in that half are received.
 func TestFramesCutOff(t *testing.T) {
 	var sent bytes.Buffer
 	w := &frameWriter{out: &sent}

@@ -19,8 +19,8 @@ func bootNow() (boot, error) {
 
 func (b boot) add(d time.Duration) boot { return b + boot(d) }
 
-// alarm rings at a moment of CLOCK_BOOTTIME. Go's timers stop while the machine is
-// suspended.
+// alarm rings at a moment of CLOCK_BOOTTIME. It replaces Go's timers, which stop while the
+// machine is suspended.
 type alarm struct {
 	file *os.File
 	C    chan struct{}

@@ -55,8 +55,8 @@ func below(root int) (found []process) {
 	return found
 }
 
-// look reads the entry of one process. It returns false if the process is dead, reaped or
-// not.
+// look reads the entry of one process. It returns false if the process is dead, whether or
+// not it has been reaped.
 func look(pid int) (process, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -28,8 +28,9 @@ type guardian struct {
 }
 
 // wake is the pause between the first two attempts to kill all descendants. The attempts
-// are repeated, because the kernel reports only the end of children. The pause doubles, up
-// to patience, because some processes cannot be killed, at present or ever.
+// are repeated, because the kernel reports the end of children, but not of other
+// descendants. The pause doubles, up to patience, because some processes cannot be killed,
+// at present or ever.
 const wake = 5 * time.Millisecond
 
 // Guard runs the guardian. It returns the child's exit code when the child and everything
@@ -85,13 +86,14 @@ func Guard(path string, args []string) (code int, err error) {
 	return g.code, nil
 }
 
-// report sends the owner, which may be gone, whether the child was ended because of the
+// report tells the owner, which may be gone, whether the child was ended because of the
 // lease.
 func (g *guardian) report(stopped bool) {
 	_ = json.NewEncoder(os.NewFile(reportFile, "report")).Encode(report{Stopped: stopped})
 }
 
-// watch is the guardian's main loop. Each turn reads the clock, whatever woke it.
+// watch is the guardian's main loop. Each iteration reads the clock, whatever woke the
+// loop.
 func (g *guardian) watch(orders <-chan order, dead <-chan death) error {
 	var tick <-chan time.Time
 	for {
@@ -161,14 +163,14 @@ func (g *guardian) obey(o order, gone bool) {
 	case o.Signal != 0:
 		_ = g.child.Signal(o.Signal) // fails if the child has ended
 	case !g.stopping:
-		// After SIGTERM was sent because of a deadline, a late renewal no longer extends
-		// it.
+		// Once SIGTERM has been sent because of a deadline, a late renewal no longer
+		// extends the deadline.
 		g.deadline = max(g.deadline, o.Deadline)
 	}
 }
 
-// stop asks all processes to end, and wakes frozen ones so that they receive SIGTERM. They
-// have the grace period for it, but never longer than until the deadline.
+// stop asks all processes to end, and wakes frozen ones so that they receive SIGTERM. The
+// processes then have the grace period, but never longer than until the deadline.
 func (g *guardian) stop() {
 	if g.stopping {
 		return

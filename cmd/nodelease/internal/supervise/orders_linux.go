@@ -5,7 +5,7 @@ import "syscall"
 // GuardianCommand is the hidden command of this program that runs the guardian. Its
 // arguments are the path of the child's program and the child's arguments, beginning with
 // its name. Its orders arrive through a pipe, as one JSON value each. The end of the pipe
-// is an order too.
+// is also an order: it means that the owner has died.
 const GuardianCommand = "exec-guardian"
 
 // The guardian's file descriptors: the pipe with its orders, and the pipe for its report.

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Child is the program that runs, as its owner sees it.
+// Child is the running program, as its owner sees it.
 type Child struct {
 	spec     Spec
 	guardian *exec.Cmd
@@ -79,8 +79,8 @@ func Start(path string, spec Spec) (*Child, error) {
 	return c, nil
 }
 
-// measure updates the deadline and the alarm. It reads the clock before it asks how much
-// time is left, so that a pause in between makes the deadline earlier, never later.
+// measure updates the deadline and the alarm. It reads the clock before it reads the time
+// left, so that a pause in between makes the deadline earlier, never later.
 func (c *Child) measure() (boot, error) {
 	now, err := bootNow()
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Child) tell(v any) {
 	})
 }
 
-// Extend asks again how much time is left, and tells the guardian the new deadline.
+// Extend reads the time left again, and tells the guardian the new deadline.
 func (c *Child) Extend() error {
 	deadline, err := c.measure()
 	if err == nil {
@@ -133,7 +133,7 @@ func (c *Child) Signal(s os.Signal) {
 func (c *Child) Stop() { c.tell(order{Stop: true}) }
 
 // End kills the child without a grace period. It is for a lease that has run out by a clock
-// other than that of the deadline.
+// other than the one that measures the deadline.
 func (c *Child) End() { c.tell(order{Stop: true, Now: true}) }
 
 // Wait waits until the child and everything that it started have ended. It returns the exit
@@ -155,8 +155,8 @@ func (c *Child) Wait() (code int, stopped bool, err error) {
 			_ = json.NewDecoder(c.report).Decode(&r) // there is no report if the program could not be run
 			return state.ExitCode(), r.Stopped, nil
 		case <-c.alarm.C:
-			// The guardian kills all processes at the deadline. In case it is frozen, so
-			// does the owner.
+			// The guardian kills all processes at the deadline. The owner does too, in case
+			// the guardian is frozen.
 			now, err := bootNow()
 			c.mu.Lock()
 			deadline := c.deadline

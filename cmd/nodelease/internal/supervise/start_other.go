@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Child is the program that runs, as its owner sees it.
+// Child is the running program, as its owner sees it.
 //
 // On this platform it promises less than on Linux. There is no guardian, so if the owner is
 // killed with SIGKILL, or frozen, nothing ends the child at the deadline. The child's own
@@ -48,7 +48,7 @@ func Start(path string, spec Spec) (*Child, error) {
 	return c, c.Extend()
 }
 
-// Extend asks again how much time is left, and moves the deadline.
+// Extend reads the time left again, and moves the deadline.
 func (c *Child) Extend() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *Child) Stop() {
 }
 
 // End kills the child without a grace period. It is for a lease that has run out by a clock
-// other than that of the deadline.
+// other than the one that measures the deadline.
 func (c *Child) End() {
 	c.Stop()
 	kill(c.cmd)

@@ -7,15 +7,15 @@
 //	   groups, once an         what        └───▶ a page
 //	   interval in all         changed
 //
-// The page changes nothing, in the table or elsewhere: no request to it could. It
+// The page changes nothing, in the table or elsewhere: no request to it can. It
 // listens only on the loopback interface, answers only requests that name this
 // machine as their host (another name that was rebound to it is refused), refuses
 // other web pages, and loads nothing from elsewhere. It shows no session in full,
 // and cuts and escapes text from holders. However many pages are open, the pool is
 // read once per interval, at most readsPerTurn groups at a time. While no page is
-// open, it is read only every Options.Idle, if at all.
+// open, the pool is read only every Options.Idle, if at all.
 //
-// The page knows no more than the table. A task that was killed still holds its
-// node ID there until its lease ends, and each state is as old as the last read of
-// its group.
+// The page shows no more than the table records. A task that was killed still holds
+// its node ID there until its lease ends, and each state is as old as the last read
+// of its group.
 package ui

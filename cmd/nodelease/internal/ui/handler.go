@@ -105,15 +105,15 @@ const (
 	mostTold    = 200  // events in an answer
 )
 
-// sheet describes which page of all rows an answer has.
+// sheet describes which page of all rows an answer contains.
 type sheet struct {
 	Total int `json:"total"`
 	Page  int `json:"page"` // from 0
 	Pages int `json:"pages"`
-	Rows  int `json:"rows"` // of a full page
+	Rows  int `json:"rows"` // how many rows a full page has
 }
 
-// sheetOf cuts the page that a request asks for out of all rows.
+// sheetOf returns the page of rows that a request asks for.
 func sheetOf[T any](r *http.Request, all []T) (sheet, []T) {
 	at, err := strconv.Atoi(r.URL.Query().Get("page"))
 	if err != nil || at < 0 {

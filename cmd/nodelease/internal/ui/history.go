@@ -17,8 +17,9 @@ const (
 	finePoints = 1800
 	fineFor    = time.Hour
 	keptFor    = 24 * time.Hour
-	// mostPoints is the number of points above which they are reduced. After that there
-	// are at most finePoints, and a point and a gap for each minute of keptFor.
+	// mostPoints is the number of points above which the history is reduced. After a
+	// reduction there are at most finePoints points, plus a point and a gap for each minute
+	// of keptFor.
 	mostPoints = 5000
 )
 
@@ -90,7 +91,7 @@ func (h *history) thin() {
 	*h = short
 }
 
-// last returns the newest point; nil if there is none, or if it is a gap.
+// last returns the newest point, or nil if there is no point or the newest one is a gap.
 func (h *history) last() *point {
 	i := len(h.At) - 1
 	if i < 0 || h.Used[i] == nil {
@@ -99,15 +100,15 @@ func (h *history) last() *point {
 	return &point{h.At[i], *h.Used[i], *h.Claimed[i], *h.Ended[i]}
 }
 
-// fitFor is how far the projection looks back, and leastFit how many points it needs.
+// fitFor is how far the projection looks back, and leastFit is how many points it needs.
 const (
 	fitFor   = 10 * time.Minute
 	leastFit = 10
 )
 
-// slope returns how fast the used share grows, in percent per millisecond; 0 if too few
-// points are known. It is no larger than the slope of the newest quarter, because a fleet
-// that has just started and is now steady no longer grows.
+// slope returns how fast the used share grows, in percent per millisecond, or 0 if too few
+// points are known. It is at most the slope of the newest quarter of fitFor, because a
+// fleet that has just started and is now steady no longer grows.
 func (h *history) slope() float64 { return min(h.slopeOver(fitFor), h.slopeOver(fitFor/4)) }
 
 // slopeOver returns the slope, by least squares, of the newest points without a gap.
@@ -131,8 +132,8 @@ func (h *history) highest() (most float64) {
 	return most
 }
 
-// fullIn returns how long it takes until the pool is full at the present rate; 0 if it will
-// not be full within a day.
+// fullIn returns how long it takes until the pool is full at the present rate, or 0 if the
+// pool will not be full within a day.
 func (h *history) fullIn() time.Duration {
 	last, slope := h.last(), h.slope()
 	if last == nil || slope <= 0 || last.Used >= 100 || last.Used < h.highest()-1 {

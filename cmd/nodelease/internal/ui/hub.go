@@ -72,7 +72,7 @@ type Options struct {
 	Line func() string
 }
 
-// New returns a server. It reads nothing before Serve.
+// New returns a server. It reads nothing before Serve is called.
 func New(o Options) *Server {
 	return &Server{
 		source: o.Source, pool: o.Pool, title: o.Title, complete: o.Command, every: o.Every, idle: o.Idle, directory: o.Directory, marks: o.Marks, line: o.Line,
@@ -90,8 +90,8 @@ type page struct {
 // backlog is how many messages a page may be behind.
 const backlog = 8
 
-// run reads the pool once per interval while a page is open, and rarely or never while none
-// is, until ctx ends. It is called once.
+// run reads the pool once per interval while a page is open, and rarely or never while no
+// page is open, until ctx ends. It is called once.
 func (s *Server) run(ctx context.Context) {
 	defer close(s.gone)
 	for {
@@ -146,8 +146,8 @@ func (s *Server) watched() map[int]bool {
 	return groups
 }
 
-// open adds a page. The page first receives the whole pool, at once if that was read
-// recently.
+// open adds a page. The page first receives the whole pool, immediately if the pool was
+// read recently.
 func (s *Server) open(group int) *page {
 	p := &page{group: group, out: make(chan []byte, backlog)}
 	s.mu.Lock()

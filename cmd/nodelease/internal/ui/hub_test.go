@@ -34,7 +34,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			t.Errorf("got %+v, want one claim, of node ID 7", turn)
 		}
 
-		// Of a renewal, only its times are sent.
+		// Only the times of a renewal are sent.
 		now := time.Now()
 		claimed, err := store.Get(t.Context(), "orders", 7)
 		if err != nil || claimed == nil {
@@ -140,13 +140,13 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 		store.read()
 
 		// Only three groups are read again: the open group and the group with a holder, in
-		// which something can happen, and one of the others in turn.
+		// which something can happen, and one of the other groups in turn.
 		next[turnMessage](t, p, "turn")
 		if got := store.read(); len(got) != 3 {
 			t.Errorf("groups %v were read, want three", got)
 		}
 
-		// Of a change in another group, the page receives only the counts.
+		// For a change in another group, the page receives only the counts.
 		store.claim(t, 5, "near/1", time.Hour)
 		turn := next[turnMessage](t, p, "turn")
 		if len(turn.Numbers) != 0 || len(turn.Groups) != 1 || turn.Groups[0].of(lease.Held) != 1 || turn.Total.of(lease.Held) != 2 {

@@ -28,8 +28,8 @@ func Listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve serves the page on a port that Listen has opened, until ctx ends,
-// and reads the pool for it. It is called once.
+// Serve reads the pool, and serves the page on a port that Listen has opened, until ctx
+// ends. It may be called only once.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)

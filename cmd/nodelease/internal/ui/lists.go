@@ -31,7 +31,8 @@ type member struct {
 	session string
 }
 
-// serveMembers lists the members of the pool's cluster as of the last read: the holders whose leases name a member and have not expired, the oldest session first.
+// serveMembers answers with the members of the pool's cluster as of the last read: the
+// holders whose leases name a member and have not expired, the oldest session first.
 func (s *Server) serveMembers(w http.ResponseWriter, r *http.Request) {
 	f := parse(r.URL.Query().Get("q"))
 	s.mu.Lock()
@@ -90,7 +91,7 @@ type servicesMessage struct {
 	Services  []service  `json:"services,omitempty"`
 	Keys      []string   `json:"keys,omitempty"` // an empty one means no key
 	Instances []instance `json:"instances,omitempty"`
-	// Problem is why the answer may be old or is empty.
+	// Problem explains why the answer may be outdated or empty.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -109,8 +110,9 @@ type instance struct {
 	Labels  map[string]string `json:"labels,omitempty"`
 }
 
-// serveServices answers with the registrations: all services, with ?endpoint= its keys,
-// with ?service=, or ?endpoint= and &key=, the instances there.
+// serveServices answers with registrations. Without a parameter, these are all services;
+// with ?endpoint=, the endpoint's keys; with ?service=, or with ?endpoint= and &key=, the
+// instances registered there.
 func (s *Server) serveServices(w http.ResponseWriter, r *http.Request) {
 	var m servicesMessage
 	query := r.URL.Query()
@@ -175,7 +177,8 @@ func (s *Server) instances(ctx context.Context, service, endpoint, key string) (
 	return all, err
 }
 
-// lookups keeps the lookups of places that were requested; each remembers its last answer.
+// lookups keeps a lookup for each place that was requested. A lookup remembers its last
+// answer.
 type lookups struct {
 	mu    sync.Mutex
 	known map[[3]string]*discovery.Lookup

@@ -10,7 +10,7 @@ import (
 // pools are shown by group.
 const wholeGroups = 4
 
-// status is the part that all messages have, except troubleMessage.
+// status is the part that all messages except troubleMessage contain.
 type status struct {
 	Now   int64   `json:"now"` // ms of the Unix epoch, as all times
 	Size  int     `json:"size"`
@@ -38,7 +38,7 @@ type status struct {
 	Slope  float64 `json:"slope,omitempty"` // percent per ms
 }
 
-// troubleMessage is sent instead of the other messages until the pool was read for the
+// troubleMessage is sent instead of the other messages until the pool has been read for the
 // first time.
 type troubleMessage struct {
 	Now     int64   `json:"now"`
@@ -55,7 +55,7 @@ type allMessage struct {
 	Every     int64     `json:"every"`     // ms
 	Threshold int       `json:"threshold"` // percent from which the pool is nearly full
 	States    any       `json:"states"`
-	Whole     bool      `json:"whole"` // it has every node ID; otherwise only those of Group
+	Whole     bool      `json:"whole"` // the message contains every node ID; otherwise only those of Group
 	Group     int       `json:"group"`
 	Groups    []counts  `json:"groups"`
 	Numbers   []*number `json:"numbers"`
@@ -63,7 +63,7 @@ type allMessage struct {
 	News      []news    `json:"news"`
 }
 
-// turnMessage has the changes since the previous message.
+// turnMessage contains the changes since the previous message.
 type turnMessage struct {
 	status
 	Point   *point         `json:"point,omitempty"`

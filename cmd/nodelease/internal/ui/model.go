@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// model is the last read of every group, and what follows from these reads.
+// model contains the last read of every group, and what is computed from these reads.
 type model struct {
 	pool   protocol.PoolItem
 	groups []group
@@ -32,7 +32,7 @@ type group struct {
 // churn counts changes of holders.
 type churn struct{ claimed, ended int }
 
-// change has the changes of one turn.
+// change contains the changes that one turn found.
 type change struct {
 	numbers map[int][]*number // by group: node IDs that changed by more than a renewal
 	beats   map[int][]beat    // by group: renewals
@@ -145,8 +145,8 @@ func (m *model) compare(old, n *number, c *change) {
 }
 
 // late lists the holders whose leases run low, the next to expire first, and separately
-// those whose leases have expired, the latest first. Each item is judged as of its last
-// read, since it may have been renewed after that.
+// those whose leases have expired, the last to expire first. Each lease is judged as of its
+// last read, since its holder may have renewed it after that.
 func (m *model) late() (next, expired []*number) {
 	waits := m.waits(time.Now())
 	for _, g := range m.groups {
@@ -172,10 +172,10 @@ func (m *model) late() (next, expired []*number) {
 // the pool may differ.
 const machineSkew = 3 * time.Second
 
-// waits returns the length in ms with which a grown lease is renewed when most of it has
-// passed, as [number.low] explains. It returns 0 while leases may grow. It decides that in
-// the way of an agent whose lease has not grown yet, because such agents are the first to
-// stop growing.
+// waits returns the length, in ms, with which the holder of a grown lease renews it when
+// leases may no longer grow: see [number.low]. It returns 0 while leases may grow. It
+// decides this as an agent does whose lease has not grown yet, because such agents are the
+// first to stop growing.
 func (m *model) waits(now time.Time) int64 {
 	if m.pool.Measured == nil {
 		return 0 // no lease of this pool has ever grown
@@ -201,8 +201,8 @@ func (m *model) outage(now time.Time) (o leasepool.Outage) {
 }
 
 const (
-	mostLate    = 50 // leases running low that a message lists
-	mostExpired = 3  // expired leases that a message lists
+	mostLate    = 50 // how many leases that run low a message lists
+	mostExpired = 3  // how many expired leases a message lists
 )
 
 // asOf returns the time of the oldest read among the groups in which something can happen.

@@ -17,12 +17,12 @@ type news struct {
 
 const (
 	keptNews = 100
-	// mostAlike is how many news of one kind a turn may report one by one. More are merged
-	// into one, such as for a fleet that starts.
+	// mostAlike is how many news items of one kind a turn may report one by one. If there
+	// are more, as when a fleet starts, they are merged into one item.
 	mostAlike = 12
 )
 
-// merged replaces many news of the same kind by one.
+// merged replaces many news items of the same kind by one item.
 func merged(all []news) []news {
 	kinds := map[string]int{}
 	for _, n := range all {

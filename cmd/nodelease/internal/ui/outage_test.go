@@ -9,8 +9,8 @@ import (
 )
 
 // grownModel returns a pool of 100 node IDs with one holder whose lease has grown to a
-// quarter of an hour. left is the time left of that lease, held the number of node IDs held
-// at the last measurement, and measured the age of that measurement.
+// quarter of an hour. left is the time left in that lease, held is how many node IDs were
+// held at the last measurement, and measured is the age of that measurement.
 func grownModel(now time.Time, left time.Duration, held int, measured time.Duration) *model {
 	m := &model{pool: protocol.PoolItem{Pool: "orders", Size: 100, OpenGroups: 1}}
 	if measured > 0 {
@@ -23,8 +23,9 @@ func grownModel(now time.Time, left time.Duration, held int, measured time.Durat
 }
 
 // While leases grow, a holder that has not renewed when three tenths of its lease are left
-// is late, because even after an outage it renews when two thirds have passed. If leases
-// may no longer grow, it waits until a short lease is left, and is not late before.
+// is late, because even after an outage a healthy holder renews when two thirds of its
+// lease have passed. If leases may no longer grow, the holder waits until only the length
+// of a short lease is left, and is not late before then.
 func TestGrownLeasesThatWaitAreNotLate(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {

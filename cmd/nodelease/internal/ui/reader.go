@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// readsPerTurn is how many groups a turn reads at most, which bounds its cost: a group
-	// is one Query, about 20 read units. Larger pools take several turns to be read.
+	// readsPerTurn is the largest number of groups that a turn reads. It bounds the cost of
+	// a turn: reading a group is one Query, about 20 read units. Larger pools take several
+	// turns to be read.
 	readsPerTurn = 32
-	// readers is how many groups are read at the same time.
+	// readers is the largest number of groups that are read at the same time.
 	readers = 8
 	// readLimit is how long a turn may take.
 	readLimit = 10 * time.Second
@@ -67,8 +68,8 @@ func (s *Server) readWhole(ctx context.Context, c *change) (read int, err error)
 }
 
 // due chooses the groups to read. First come those that a page shows, then those in which
-// something can happen, and one of the others in turn, since a resize or an operator may
-// have changed it.
+// something can happen. Last comes the one of the other groups that was read longest ago,
+// since a resize or an operator may have changed it.
 func (s *Server) due() []int {
 	watched := s.watched()
 	var due, rest []int
@@ -94,8 +95,8 @@ func (s *Server) due() []int {
 	return due
 }
 
-// lively reports whether anything can happen in a group by itself, whether the group is
-// open or not.
+// lively reports whether anything can happen in a group by itself, even if the group is not
+// open.
 func (g *group) lively() bool {
 	return g.counts.of(lease.Held)+g.counts.of(lease.Expired)+g.counts.of(lease.Cooling) > 0
 }

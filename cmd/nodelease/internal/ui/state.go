@@ -22,7 +22,7 @@ const (
 // states lists the states in the order of counts; the page uses the same order.
 var states = []lease.State{lease.Held, lease.Free, lease.Cooling, lease.Expired, lease.Retired, corrupt, missing}
 
-// counts are the numbers of node IDs in each of states.
+// counts contains the number of node IDs in each of states.
 type counts [7]int
 
 func (c *counts) add(s lease.State, by int) { c[slices.Index(states, s)] += by }
@@ -39,7 +39,7 @@ type number struct {
 	// of the session leave the program, because the full session would be enough to
 	// release the lease.
 	Held     bool              `json:"held,omitempty"`
-	OnDemand bool              `json:"on_demand,omitempty"` // it renews only when it uses the node ID
+	OnDemand bool              `json:"on_demand,omitempty"` // the holder renews only when it uses the node ID
 	Session  string            `json:"session,omitempty"`
 	holder   string            // the whole session
 	Previous *previous         `json:"previous,omitempty"`
@@ -93,7 +93,8 @@ func lines(metadata map[string]string) map[string]string {
 	return shown
 }
 
-// beat is a renewal. It has all values that a renewal changes, and most changes are renewals.
+// beat is a renewal. It contains only the values that a renewal changes, because most
+// changes are renewals.
 type beat [5]int64
 
 func (n *number) beat() beat { return beat{int64(n.ID), n.Expires, n.Reserved, n.Renewal, n.IDs} }
@@ -142,8 +143,8 @@ func millis(t time.Time) int64 {
 }
 
 // grown reports whether a lease has probably grown: it is longer than the default, and much
-// more is reserved than it needs. In a narrow pool, where even grown leases reserve little,
-// its length decides.
+// more time is reserved than the lease needs. In a narrow pool, where even grown leases
+// reserve little time, only the length of the lease decides.
 func grown(l lease.Lease, pool protocol.PoolItem) bool {
 	return l.TTL > lease.DefaultTTL && (l.ReservedUntil.Sub(l.ExpiresAt) > l.TTL/2 || pool.Narrow())
 }
@@ -154,8 +155,8 @@ func grown(l lease.Lease, pool protocol.PoolItem) bool {
 // run out while it sleeps.
 //
 // If leases may no longer grow, waits is the length with which a grown lease is renewed.
-// Its holder sends nothing until no more than that is left, and is not late before.
-// Otherwise waits is 0.
+// The holder of a grown lease then sends nothing until no more than waits is left, and is
+// not late before. If leases may grow, waits is 0.
 func (n *number) low(at time.Time, waits int64) bool {
 	least := n.TTL * 2 / 5
 	switch {

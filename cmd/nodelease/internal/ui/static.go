@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// static has the files of the page.
+// static returns the files of the page.
 var static = sync.OnceValue(func() fs.FS {
 	pages, err := fs.Sub(files, "page")
 	if err != nil {
@@ -20,8 +20,8 @@ var static = sync.OnceValue(func() fs.FS {
 	return pages
 })
 
-// packed has the compressed files of the page. They are a third as long, so the page loads
-// three times as fast through a slow tunnel.
+// packed returns the files of the page in compressed form. They have a third of the size,
+// so the page loads three times as fast through a slow tunnel.
 var packed = sync.OnceValue(func() map[string][]byte {
 	all := map[string][]byte{}
 	err := fs.WalkDir(static(), ".", func(name string, d fs.DirEntry, err error) error {

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// nearlyFull is the share of taken node IDs, in percent, from which the page warns. The
-	// utilization alarm has the same default.
+	// nearlyFull is the share of taken node IDs, in percent, at which the page begins to
+	// warn. The utilization alarm has the same default.
 	nearlyFull = 80
-	// soonFull is how soon the pool must be projected to be full for the page to warn.
+	// soonFull is the projected time until the pool is full below which the page warns.
 	soonFull = time.Hour
 	// unmeasuredAfter is how old the pool's measurement may be. The poolmetric function
 	// measures every minute, and without measurements no alarm fires.
@@ -38,7 +38,8 @@ type verdict struct {
 	Text     string `json:"text"` // its meaning and the remedy
 	Command  string `json:"command,omitempty"`
 	// Since is when this verdict was first reached, in ms since the Unix epoch. Before
-	// reports that it was reached by the first read, so that it may be older.
+	// reports that the first read reached the verdict, so that the verdict may be older
+	// than Since.
 	Since  int64 `json:"since,omitempty"`
 	Before bool  `json:"before,omitempty"`
 }

@@ -16,8 +16,8 @@ const MaxPoolSize = 1 << 16
 
 var poolName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// CheckPoolName returns an error unless a pool's name is 1 to 64 of [A-Za-z0-9._-].
-// Since it has no #, no pool looks like a group of another pool.
+// CheckPoolName returns an error unless name is 1 to 64 characters of [A-Za-z0-9._-]. Since
+// a name has no #, the key of a pool never looks like that of a group of another pool.
 func CheckPoolName(name string) error {
 	if !poolName.MatchString(name) {
 		return fmt.Errorf("pool name %q: use 1 to 64 of A-Z a-z 0-9 . _ -", name)
@@ -30,10 +30,10 @@ type PoolItem struct {
 	Pool   string `json:"pool"`
 	Format int    `json:"item_format"` // of all items of the pool; this package writes ItemFormat
 	Size   int    `json:"pool_size"`   // node IDs are below it
-	// OpenGroups is the number of groups, lowest first, in which claimants first try.
+	// OpenGroups is the number of groups, lowest first, that claimants try first.
 	OpenGroups int `json:"open_groups"`
-	// ExcludeBelow is how many node IDs, the lowest, are never leased: they are for
-	// unmanaged processes.
+	// ExcludeBelow is the number of node IDs, counted from 0, that are never leased: they
+	// are for unmanaged processes.
 	ExcludeBelow int       `json:"exclude_below"`
 	CreatedAt    time.Time `json:"created_at,omitzero"`
 	ResizedAt    time.Time `json:"resized_at,omitzero"`
@@ -42,13 +42,14 @@ type PoolItem struct {
 	// Measured is written. Each write of an operator is conditional on the revision that
 	// the operator has seen.
 	Revision int64 `json:"revision"`
-	// Floor never goes back. A node ID that is created later stamps only milliseconds
-	// after it. If none was set, Floor is zero, and each node ID begins at its creation.
+	// Floor is a time that never goes back. A node ID that is created later stamps only
+	// milliseconds after Floor. If no floor was set, Floor is zero, and each node ID begins
+	// at its creation.
 	Floor time.Time `json:"floor,omitzero"`
 	// Layout is the layout of the pool's IDs; nil until one is seeded or bound.
 	Layout *IDLayout `json:"layout,omitempty"`
-	// LayoutBefore is the layout that an operator is about to replace: no agent
-	// begins to make IDs until that is done.
+	// LayoutBefore is the layout that an operator is about to replace. No agent begins to
+	// make IDs until the operator has replaced it.
 	LayoutBefore *IDLayout `json:"layout_before,omitempty"`
 	// LayoutFinal reports that operators can no longer correct the layout; see
 	// [PoolItem.FinalLayout].
@@ -58,8 +59,8 @@ type PoolItem struct {
 	Verdict  *Verdict  `json:"verdict,omitempty"`
 	Measured *Measured `json:"measured,omitempty"`
 
-	// Eras are the widths that the node IDs of a narrow pool have had; see
-	// leasepool.Spec. They decode its IDs: [snowflake.Eras.Decompose].
+	// Eras are the widths that the node IDs of a narrow pool have had; see leasepool.Spec.
+	// [snowflake.Eras.Decompose] decodes the IDs of the pool with them.
 	Eras snowflake.Eras `json:"eras,omitempty"`
 	// Numbers is the bound below which node IDs of a narrow pool exist or may be created.
 	Numbers int `json:"widen_numbers,omitempty"`
@@ -153,8 +154,9 @@ func (p PoolItem) Limit() int {
 // UsableGroups returns the number of groups with node IDs that can be claimed.
 func (p PoolItem) UsableGroups() int { return (p.Limit() + GroupSize - 1) / GroupSize }
 
-// GroupsOpen returns the first and the last group in which node IDs are leased. If all
-// open node IDs are excluded, the next group counts too.
+// GroupsOpen returns the first and the last group in which node IDs are leased. If all node
+// IDs of the open groups are excluded, the first group with other node IDs is treated as
+// open.
 func (p PoolItem) GroupsOpen() (first, last int) {
 	first = p.ExcludeBelow / GroupSize
 	return first, max(first, min(p.OpenGroups, p.UsableGroups())-1)

@@ -74,8 +74,8 @@ func Limit(err error) string {
 	return ""
 }
 
-// ThrottleRemedy returns the exhausted resource and the remedy, for a limit that
-// Limit returned.
+// ThrottleRemedy names the exhausted resource and the remedy for a limit that Limit
+// returned.
 func ThrottleRemedy(limit string) string {
 	switch limit {
 	case LimitHotKey:

@@ -29,7 +29,7 @@ type Widening struct {
 	Try   int64      `json:"try"`   // 0: the pool as created
 	From  time.Time  `json:"from"`  // E, the first millisecond of the new width
 	Bits  int        `json:"bits"`  // the new width
-	State WidenState `json:"state"` // the new width counts only with WidenDone
+	State WidenState `json:"state"` // the new width takes effect only with WidenDone
 }
 
 // WidenState is the outcome of a try.

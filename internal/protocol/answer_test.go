@@ -32,7 +32,7 @@ func genuine(body string) map[string]string {
 	return map[string]string{"X-Amzn-Requestid": "1", "X-Amz-Crc32": strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10)}
 }
 
-// From an answer that DynamoDB does not send, nothing is concluded: neither that an item
+// Nothing is concluded from an answer that DynamoDB would not send: neither that an item
 // is missing, nor that a write was done or refused, nor that a retry would fail.
 func TestAnswersWithoutMeaning(t *testing.T) {
 	refusal := `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":{"pool_group":{"S":"orders#0"},"node_id":{"N":"0"}}}`
@@ -104,7 +104,8 @@ func TestErrorsOfOthers(t *testing.T) {
 	}
 }
 
-// A claim or a renewal counts only if the item in the answer has the requested values.
+// A claim or a renewal is accepted only if the item in the answer has the requested
+// values.
 func TestWritesThatKeptSomethingElse(t *testing.T) {
 	body := `{"Attributes":{"pool_group":{"S":"orders#0"},"node_id":{"N":"0"},"holder":{"S":"me"},"version":{"N":"1"},"renewal":{"N":"0"},` +
 		`"expires_at":{"N":"1000"},"not_before":{"N":"0"},"reserved_until":{"N":"2000"}}}`

@@ -104,7 +104,7 @@ func (p *process) unstick() {
 	p.w.send(p.reads)
 }
 
-// act lets the widener take its next step.
+// act makes the widener take its next step.
 func (d *widener) act() {
 	r, at := d.w.r, time.Unix(0, d.w.now)
 	if d.pool.Pool == "" || r.IntN(8) == 0 {

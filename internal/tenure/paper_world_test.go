@@ -60,7 +60,7 @@ type policy struct {
 	name    string
 	backoff func(r *rand.Rand, n int) time.Duration
 	jitter  func(r *rand.Rand, d time.Duration) time.Duration
-	// together turns off that first renewals come at a random time of an interval.
+	// If together is set, the pause before a first renewal is not drawn at random.
 	together bool
 }
 
@@ -208,7 +208,7 @@ func (w *paper) latency() time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// allowed reports whether the table does a request of so many units of a partition.
+// allowed reports whether the table serves a request of the given units of a partition.
 func (w *paper) allowed(b *bucket, units float64) bool {
 	w.spent.requests++
 	if w.down {
@@ -249,8 +249,7 @@ func (w *paper) start(i int32, within time.Duration) {
 // stop lets an agent release its node ID and end, at its next turn.
 func (w *paper) stop(i int32) { w.agents[i].state = paperReleases }
 
-// peak returns the highest count of something in any one second from one second to
-// another.
+// peak returns the highest value of a count in any single second between two seconds.
 func (w *paper) peak(from, to int, of func(paperCount) int) int {
 	most := 0
 	for s := from; s < min(to, len(w.second)); s++ {

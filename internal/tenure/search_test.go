@@ -8,7 +8,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// fullPool returns a pool of so many groups, of which some are open.
+// fullPool returns a pool with the given number of groups, of which some are open.
 func fullPool(groups, open int) protocol.PoolItem {
 	return protocol.PoolItem{Pool: paperPool, Format: protocol.ItemFormat, Size: groups * protocol.GroupSize, OpenGroups: open}
 }

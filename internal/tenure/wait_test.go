@@ -12,7 +12,8 @@ import (
 func waitOf(seed uint64) *Wait { return &Wait{Dice: rand.New(rand.NewPCG(seed, 4))} }
 
 // Claimants whose clocks are hours apart do not overwrite each other's times at every
-// poll. Each claimant writes at most twice a minute, and the times by right clocks stay.
+// poll. Each claimant writes at most twice a minute, and times that correct clocks wrote
+// stay.
 func TestClocksOfThoseWhoWait(t *testing.T) {
 	note, writes := protocol.Note{Pool: paperPool}, map[time.Duration]int{}
 	offsets := []time.Duration{0, 0, 0, 3 * time.Hour, -5 * time.Hour}

@@ -20,7 +20,7 @@ var baselines = map[string]string{
 	"item format": "internal/protocol/testdata/format-*/*.json",
 }
 
-// digest is that of a baseline's files, with their names.
+// digest returns the digest of a baseline's files and their names.
 func digest(t *testing.T, pattern string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pattern))

@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
-// A download whose bytes are not those that the repository names is not run.
+// A download is not run if its bytes are not those that the repository names.
 func TestChecksums(t *testing.T) {
 	sources.Of(t, root+"/scripts")
 	dir, list := t.TempDir(), filepath.Join(t.TempDir(), "SHA256SUMS")

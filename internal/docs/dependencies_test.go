@@ -141,7 +141,7 @@ func TestDependenciesListed(t *testing.T) {
 	}
 }
 
-// How licences begin, as far as this project's dependencies have them.
+// The first words of each licence that this project's dependencies have.
 var licences = map[string]*regexp.Regexp{
 	"Apache-2.0":   regexp.MustCompile(`Apache License\s+Version 2\.0`),
 	"MIT":          regexp.MustCompile(`Permission is hereby granted, free\s+of charge`),

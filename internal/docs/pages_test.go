@@ -124,7 +124,7 @@ func testsIn(t *testing.T, dir string) string {
 }
 
 // S1 does not cover IDs that a program makes itself from the variable of exec. The page of
-// the variable says so, and the page of the limits of the promises.
+// the variable and the page of the limits of the promises both state this.
 func TestOwnIDsAreNotCovered(t *testing.T) {
 	for page, want := range map[string]string{
 		"docs/exec.md":       "**its IDs are not covered by [S1](guarantees.md)**",

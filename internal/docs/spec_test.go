@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// leasing is where the protocol is.
+// leasing has the packages that implement the protocol.
 var leasing = []string{"internal/protocol", "internal/tenure", "pkg/lease/leasepool", "pkg/lease"}
 
 // proof/spec/README.md names the Go function of each step of the specification, and

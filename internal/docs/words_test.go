@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// product calls fn with each Go file that runs in somebody's process: no test, no kit.
+// product calls fn with each Go file of the product, but not with tests and test kits.
 func product(t *testing.T, fn func(path string, file *ast.File)) {
 	t.Helper()
 	files := 0

@@ -13,7 +13,8 @@ import (
 // pinned is an action with the hash of a commit, and its version.
 var pinned = regexp.MustCompile(`^([\w.-]+/[\w./-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)$`)
 
-// unpinned returns the actions below a node of a workflow that lack the hash or the version, or have another hash than seen has for the version.
+// unpinned returns the actions below a node of a workflow that lack the hash or the
+// version, or whose hash is not the one that seen has for the version.
 func unpinned(node *yaml.Node, seen map[string]string) (wrong []string) {
 	for i, child := range node.Content {
 		wrong = append(wrong, unpinned(child, seen)...)

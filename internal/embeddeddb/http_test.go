@@ -102,7 +102,8 @@ func TestRawRequests(t *testing.T) {
 	}
 }
 
-// A client that sends all of a long body before it reads is told why the server does not want it.
+// A client that sends all of a long body before it reads the answer is told why the server
+// refuses the body.
 func TestLongBodyRefused(t *testing.T) {
 	server := httptest.NewServer(open(t, "")) // without time limits: twelve megabytes may take long on a busy machine
 	defer server.Close()

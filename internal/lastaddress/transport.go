@@ -36,7 +36,7 @@ const Variable = "NODELEASE_LAST_ADDRESSES"
 // An address is used for a host only if it has answered an https request to that host, so
 // the host's certificate was checked there before. The transport checks the certificate
 // on each new connection as always. Addresses are not remembered for requests through a
-// proxy, since these resolve the proxy's name.
+// proxy, since such requests resolve the proxy's name.
 type Transport struct {
 	*http.Transport
 	resolve func(ctx context.Context, network, address string) (net.Conn, error) // dials a name

@@ -51,8 +51,9 @@ func (p PoolItem) Begin(leases []Lease, at time.Time, slack time.Duration) Begin
 	return BeginWiden{Pool: p.Pool, Try: p.Widening.Try + 1, Seen: p.Widening.State, From: Trunc(from), Bits: bits, Numbers: p.Numbers}
 }
 
-// Opened reports whether the try of w is open in p, as begun. It compares the item, because
-// a repetition of w may have been applied even if w itself was refused.
+// Opened reports whether the try of w is open in p, as begun. It compares the item: if w
+// was sent more than once, the last attempt may be refused although an earlier one was
+// applied.
 func (w BeginWiden) Opened(p PoolItem) bool {
 	return p.Widening == Widening{Try: w.Try, From: Trunc(w.From), Bits: w.Bits, State: WidenOpen}
 }

@@ -177,8 +177,8 @@ func TestRestartKeepsOrder(t *testing.T) {
 	})
 }
 
-// The remaining time counts from before the client sent its request, so a slow answer
-// shortens the block. A block also ends when its lease ends.
+// The client counts the remaining time from a moment before it sent its request, so a slow
+// answer shortens the block. A block also ends when its lease ends.
 func TestDeadlineIsFromBeforeAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()

@@ -216,7 +216,7 @@ func fetch(address, accept string, n int) (ids []uint64, err error) {
 	return ids, err
 }
 
-// A request for more IDs than the layout has is refused in time, with the error busy.
+// A request for more IDs than the layout allows is refused in time, with the error busy.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual

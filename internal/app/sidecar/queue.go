@@ -72,10 +72,10 @@ func (q *queue) leave(t *turn) {
 	}
 }
 
-// drew corrects the estimated rate after a draw, if other requests were waiting. Other draws
-// say little about the rate, because they may use unused IDs of the last ticks and take
-// hardly any time. The rate has a lower bound, so that the queue does not refuse everything
-// after the machine was frozen for a while.
+// drew corrects the estimated rate after a draw, if other requests were waiting. If none
+// were, the draw shows little about the rate, because it may have used unused IDs of the
+// last ticks and taken hardly any time. The rate has a lower bound, so that the queue does
+// not refuse everything after the machine was frozen for a while.
 func (q *queue) drew(n int, took time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -43,7 +43,7 @@ func TestChecksums(t *testing.T) {
 	write(filepath.Join(dir, "one.jar"), "a jar")
 	write(filepath.Join(dir, "two.jar"), "")
 	check("two.jar has the checksum")
-	// In a tree, the files with a suffix.
+	// In a tree, only the files with a suffix are checked.
 	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700); err != nil {
 		t.Fatal(err)
 	}

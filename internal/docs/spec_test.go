@@ -13,8 +13,9 @@ import (
 // leasing has the packages that implement the protocol.
 var leasing = []string{"internal/protocol", "internal/tenure", "pkg/lease/leasepool", "pkg/lease"}
 
-// proof/spec/README.md names the Go function of each step of the specification, and
-// the other way round. The format of its tables is checked here.
+// proof/spec/README.md names the Go functions of each step of the specification.
+// Each Go function that may be a step is named there, either with its step or with
+// the reason why it has none. The format of the page's tables is checked here.
 func TestSpecificationNamesItsFunctions(t *testing.T) {
 	functions := map[string]bool{}
 	for _, dir := range append(leasing, "pkg/snowflake") {

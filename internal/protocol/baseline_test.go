@@ -146,7 +146,8 @@ func itemOf(t *testing.T, client *dynamodb.Client, table string, key any) map[st
 	return answer.Item
 }
 
-// The newest recording has the requests of this release. -update keeps the recording before it, and adds one.
+// The newest recording has the requests of this release. -update adds a recording, and
+// keeps the earlier ones.
 func TestRequestsAreRecorded(t *testing.T) {
 	told := tell(t, func(int, string) *recording { return nil })
 	files, all := recordings(t)

@@ -149,8 +149,8 @@ func (d *DynamoDB) poolItem(ctx context.Context, pool string, consistent bool) (
 	if err != nil {
 		return PoolItem{}, err
 	}
-	// The time is returned even if there is no item: whoever seeds the pool needs it to
-	// check the clock.
+	// The time is returned even if there is no item: a process that seeds the pool needs
+	// the time to check its own clock.
 	at, _ := middleware.GetServerTime(out.ResultMetadata)
 	if len(out.Item) == 0 {
 		return PoolItem{ServerTime: at}, fmt.Errorf("%w: table %q has no pool %q: seed it (nodelease seed --pool %s --size 1024), or check NODELEASE_POOL", ErrPoolNotSeeded, d.table, pool, pool)

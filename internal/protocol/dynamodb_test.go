@@ -130,8 +130,8 @@ func TestCorruptItems(t *testing.T) {
 	}
 }
 
-// Agents that have not read of a widening try leave the node IDs with its mark alone: a
-// claim or a renewal carries the newest try that its agent has read.
+// Agents that have not seen a widening try leave the node IDs with its mark alone: a claim
+// or a renewal carries the newest try that its agent has seen.
 func TestWidenTryIsRespected(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
 		store := protocol.NewDynamoDB(client, table)

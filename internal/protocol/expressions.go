@@ -260,8 +260,9 @@ func (w ExpectHolders) update() update {
 }
 
 // A resize is conditional on the revision, not on the size: a size may recur (8, 4, 8),
-// and a late resize must not undo later changes. A change of the layout is conditional on
-// the revision too, because it must not miss a layout that an agent has bound.
+// and a late resize must not undo later changes. An agent that binds a layout increments
+// the revision too, so a resize cannot miss a layout that has too few node IDs for the new
+// size.
 func (w ResizePool) update() update {
 	return revised(update{
 		set:    "SET pool_size = :to, resized_at = :at",
@@ -371,7 +372,7 @@ func (w VoidWiden) update() update {
 }
 
 // A width takes effect only by a commit. The conditions on widen_from and widen_bits
-// ensure that it is the width of the try whose marks the sender has seen.
+// ensure that this is the width of the try whose marks the sender has seen.
 func (w CommitWiden) update() update {
 	return revised(update{
 		set: "SET eras = list_append(eras, :era), widen_state = :done",

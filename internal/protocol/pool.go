@@ -54,7 +54,7 @@ type PoolItem struct {
 	// LayoutFinal reports that operators can no longer correct the layout; see
 	// [PoolItem.FinalLayout].
 	LayoutFinal bool `json:"layout_final,omitempty"`
-	// Expect is the expected number of holders; 0 means unknown. It never goes back.
+	// Expect is the expected number of holders; 0 means unknown. It never decreases.
 	Expect   int       `json:"expect,omitempty"`
 	Verdict  *Verdict  `json:"verdict,omitempty"`
 	Measured *Measured `json:"measured,omitempty"`

@@ -39,10 +39,10 @@ type Verdict struct {
 // table. now is the time by the client's own clock. In doubt, Counts returns false, which
 // costs only one DescribeTable.
 //
-// Invariant: a verdict is valid only for the Region and the table for which it was made,
-// because only a check in another Region sees a replica there. It is valid for an hour. A
-// verdict from the future is not valid, since one of the clocks must be wrong. An unsafe
-// verdict is never valid.
+// Invariant: a verdict is valid only for the table for which it was made, and only in the
+// Region where it was made: the table may have a replica in another Region, which only a
+// check in that Region sees. A verdict is valid for an hour. A verdict from the future is
+// not valid, since one of the clocks must be wrong. An unsafe verdict is never valid.
 func (v *Verdict) Counts(s Store, now time.Time) bool {
 	judge, ok := s.(Judge)
 	if v == nil || !ok || !v.Safe {

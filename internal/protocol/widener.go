@@ -11,8 +11,8 @@ import (
 const (
 	// markPace is how long a widener takes to mark one node ID, at most.
 	markPace = 2 * time.Millisecond
-	// longestAtLeast is how far ahead a holder is assumed to reserve, even if none is
-	// visible.
+	// longestAtLeast is how far ahead a holder is assumed to reserve, even if no
+	// reservation is visible.
 	longestAtLeast = DefaultTTL + DefaultTTL/10
 )
 
@@ -43,8 +43,8 @@ func (p PoolItem) Begin(leases []Lease, at time.Time, slack time.Duration) Begin
 			ahead = max(ahead, l.ReservedUntil.Sub(at)+l.TTL/2)
 		}
 	}
-	// All node IDs must be marked before E, the beginning of the new width, and until its
-	// node ID is marked, no holder may have reserved E.
+	// All node IDs must be marked before E, the beginning of the new width, and no holder
+	// may reserve E before its node ID is marked.
 	marking := time.Duration(p.Numbers) * markPace
 	from := Latest(Latest(at.Add(ahead), last), p.Changed()).Add(marking + slack)
 	bits, _ := p.NextBits()

@@ -191,8 +191,8 @@ func (w *world) race() {
 	}
 }
 
-// until lets time pass up to the moment when a process's wall clock reads at, if that is
-// soon.
+// until lets time pass up to the moment when a process's wall clock shows the time at, if
+// that moment is soon.
 func (w *world) until(p *process, at time.Time) bool {
 	left := at.UnixNano() - w.now - p.clock.offset
 	if left < 0 || left > int64(10*time.Minute) {
@@ -355,7 +355,7 @@ func (w *world) operate() {
 	w.send(&message{write: wr})
 }
 
-// mark marks a node ID with a width that no agent has read yet.
+// mark marks a node ID with a width that no agent has seen yet.
 func (w *world) mark(n int) {
 	w.pool.Widening.Try++
 	l := w.table[n].Clone()

@@ -10,7 +10,7 @@ import "time"
 // these holders: claimants search every second, and right after an outage most expired
 // leases belong to live processes.
 type Outage struct {
-	heard bool // some request was answered
+	heard bool // a request was answered at some time
 	down  bool // the last request had no answer
 	// since is when the first unanswered request after an answered one was sent.
 	since time.Duration
@@ -32,7 +32,8 @@ const (
 	everyLease = 24 * time.Hour
 )
 
-// Asked records a request that was sent at sent, and was answered or abandoned at now.
+// Asked records a request that was sent at the time sent, and was answered or abandoned at
+// the time now.
 func (o *Outage) Asked(sent, now time.Duration, answered bool) {
 	switch {
 	case !answered && !o.down:

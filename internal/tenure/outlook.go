@@ -13,7 +13,7 @@ type Outlook struct {
 	Held   int       // of those, the ones with a live holder
 	Groups int       // groups that were read
 	Open   int       // groups that could have been read
-	Newer  bool      // a node ID is marked for a widening that the claimant has not read of
+	Newer  bool      // a node ID is marked for a widening that the claimant has not seen
 	Next   time.Time // when the next node ID can be claimed if nobody renews
 	Rests  []Rest    // node IDs that nobody renews: they rest, or their holders are overdue
 }

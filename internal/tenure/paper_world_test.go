@@ -208,7 +208,8 @@ func (w *paper) latency() time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// allowed reports whether the table serves a request of the given units of a partition.
+// allowed reports whether the table serves a request that costs the given units of a
+// partition.
 func (w *paper) allowed(b *bucket, units float64) bool {
 	w.spent.requests++
 	if w.down {
@@ -249,7 +250,7 @@ func (w *paper) start(i int32, within time.Duration) {
 // stop lets an agent release its node ID and end, at its next turn.
 func (w *paper) stop(i int32) { w.agents[i].state = paperReleases }
 
-// peak returns the highest value of a count in any single second between two seconds.
+// peak returns the highest value of a count in any single second of a span.
 func (w *paper) peak(from, to int, of func(paperCount) int) int {
 	most := 0
 	for s := from; s < min(to, len(w.second)); s++ {

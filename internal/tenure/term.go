@@ -60,7 +60,7 @@ type Verdict int
 // The verdicts on a refused renewal.
 const (
 	Landed Verdict = iota // an answer was lost: the renewal is in the table
-	Stale                 // the node ID was marked for a width that the holder has not read of
+	Stale                 // the node ID was marked for a width that the holder has not seen
 	Taken                 // the node ID was taken or freed: the lease is lost
 	Cloned                // another process renews with this session: the lease is lost
 )
@@ -220,8 +220,8 @@ func (t *Term) Confirmed(l protocol.Lease, m0 time.Duration, length Length) {
 	t.settles(l.Renewal)
 	t.Deadline = max(t.Deadline, m0+length.Lease-t.guard)
 	t.IDDeadline = max(t.IDDeadline, t.Deadline)
-	// If more is reserved than exclusivity needs, the holder may make IDs until closer to
-	// the end of the reservation.
+	// If more is reserved than exclusivity needs, IDs may be made for longer than
+	// exclusivity lasts.
 	if length.Reserve > length.Lease+t.claimGuard {
 		t.IDDeadline = max(t.IDDeadline, m0+length.Reserve-t.guard)
 	}

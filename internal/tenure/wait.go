@@ -53,7 +53,7 @@ type Rest struct {
 const (
 	// pollEvery is the mean pause between two polls; while there are offers, it is half of
 	// that. Each claimant polls at its own random times, so if there are many claimants,
-	// the first of them reads of a release within milliseconds.
+	// the first of them sees a release within milliseconds.
 	pollEvery = time.Second
 	// longestPoll limits the doubling of pauses while the note's partition throttles: with
 	// this pause, 96,000 claimants together send six thousand polls a second.

@@ -15,8 +15,8 @@ func (t Timings) Capped(p protocol.PoolItem, now time.Time) bool {
 }
 
 // Stuck reports whether the holder has requested more than an open try of p allows. When
-// it sent the request, it had not read of the try. It cannot send a renewal until the try
-// is settled.
+// it sent the request, it had not seen the try. It cannot send a renewal until the try is
+// settled.
 func (t *Term) Stuck(p protocol.PoolItem) bool { return !p.Capped(t.askedUntil).Equal(t.askedUntil) }
 
 // AtRisk reports whether a holder that waits for others must act at now to keep its lease:

@@ -116,7 +116,7 @@ func TestGoInstall(t *testing.T) {
 	}
 }
 
-// modulesOf lists modules, those of the AWS SDK as one.
+// modulesOf lists modules, with all modules of the AWS SDK as one.
 func modulesOf(modules []string) string {
 	slices.Sort(modules)
 	var names []string

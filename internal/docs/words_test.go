@@ -152,8 +152,8 @@ func TestAttributes(t *testing.T) {
 	explains(t, "docs/items.md", found)
 }
 
-// Every gauge of a pool is explained in docs/metrics.md; leaseotel compares those of a
-// process with it.
+// Every gauge of a pool is explained in docs/metrics.md; a test of leaseotel compares
+// the gauges of a process with that page.
 func TestGauges(t *testing.T) {
 	found := map[string]string{}
 	product(t, func(path string, file *ast.File) {

@@ -279,9 +279,9 @@ func (d *DynamoDB) Judge(ctx context.Context) (*Verdict, error) {
 	return v, nil
 }
 
-// replicated reports whether the table has a replica in a Region other than its own.
-// A global table in one Region may list itself. If the table's ARN has no Region, every
-// replica counts as being in another Region.
+// replicated reports whether the table has a replica in a Region other than its own. A
+// global table in one Region may list itself. If the table's ARN has no Region, every
+// replica is taken to be in another Region.
 func replicated(t *types.TableDescription) bool {
 	own := ""
 	if parts := strings.Split(aws.ToString(t.TableArn), ":"); len(parts) == 6 && parts[0] == "arn" {

@@ -16,9 +16,9 @@ import (
 // the condition of the claim decides. Losing the note is always safe.
 type Note struct {
 	Pool string
-	// Until is the time up to which somebody waits; zero if nobody ever did.
+	// Until is the time up to which some claimant waits; zero if none ever did.
 	Until time.Time
-	// Offers are node IDs that were released while somebody waited, in no order.
+	// Offers are node IDs that were released while a claimant waited, in no order.
 	Offers []Offer
 }
 
@@ -42,7 +42,7 @@ const (
 	mostNote = 4 << 10
 )
 
-// Awaited reports whether somebody waits at now.
+// Awaited reports whether a claimant waits at now.
 //
 // Invariant: an Until too far ahead is ignored. The clock of its writer was wrong, and
 // until that time releases would write offers for nobody.
@@ -57,7 +57,7 @@ func (n Note) Due(now time.Time) bool {
 }
 
 // Wants reports whether a node ID that is released at a given time should be left in the
-// note: somebody must be waiting, and the note must have few recent offers. Without the
+// note: a claimant must be waiting, and the note must have few recent offers. Without the
 // second condition, a whole fleet that ends at once would send more writes than one
 // partition accepts.
 func (n Note) Wants(at time.Time) bool {
@@ -87,7 +87,7 @@ type NoteWrite interface {
 	Apply(old Note) (Note, bool)
 }
 
-// Await announces that somebody waits.
+// Await announces that a claimant waits.
 type Await struct {
 	Pool  string
 	Seen  time.Time // the Until that was read; zero if there was none

@@ -29,8 +29,8 @@ type ReaperLook struct {
 	Count  int
 	Held   int
 	Braked bool // implausibly many candidates were unchanged at the same time
-	// Candidates are the leases that the scan found due, as encoded by leasepool:
-	// at most 6 bytes each, so that those of the largest pool fit into an item.
+	// Candidates are the leases that the scan found due, as encoded by leasepool: at most
+	// 6 bytes each, so that the candidates of the largest pool fit into an item.
 	Candidates string
 }
 

@@ -121,7 +121,7 @@ func (w *Widener) Heard(m Mark, res Result) error {
 		return ErrVanished
 	case res.Lease.WidenTry > m.Try:
 		return ErrSuperseded
-	case res.Lease.WidenTry == m.Try: // by this write, by someone else, or by a request whose answer was lost
+	case res.Lease.WidenTry == m.Try: // by this write, by another widener, or by a request whose answer was lost
 		delete(w.left, m.NodeID)
 		return nil
 	}

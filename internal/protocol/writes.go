@@ -31,7 +31,8 @@ type Write interface {
 type Seed struct {
 	Key
 	Floor time.Time
-	// WidenTry is the latest widening try of a narrow pool; else 0.
+	// WidenTry is the latest widening try of a narrow pool, or 0 if the pool is not
+	// narrow.
 	WidenTry int64
 }
 
@@ -54,7 +55,7 @@ type Claim struct {
 	TTL        time.Duration // for people and metrics; ExpiresAt decides
 	// ExpiresAt and ReservedUntil are the requested values: At + TTL and At + reserve.
 	ExpiresAt, ReservedUntil time.Time
-	WidenTry                 int64 // the newest try that the claimant knows
+	WidenTry                 int64 // the newest try that the claimant has seen
 	Metadata                 map[string]string
 	OnDemand                 bool // the claimant renews only when the node ID is used
 }

@@ -26,7 +26,7 @@ type weather struct {
 	configs []modelConfig
 	layout  snowflake.Layout
 	options []snowflake.Option
-	marks   bool // node IDs may be marked with a width that not all processes know
+	marks   bool // node IDs may be marked with a width that not all processes have seen
 	narrow  bool // the node IDs become wider; see widener
 	naked   bool // renewals use the wall clock itself, since S1 must not depend on the timeline's clock
 	early   bool // reaper and operator free leases that have not expired

@@ -68,7 +68,7 @@ type policy struct {
 type paperCount struct {
 	requests, throttled, failed int
 	writes, refused             int
-	renewals                    int     // those of the writes that are renewals
+	renewals                    int     // the writes that are renewals
 	reads                       float64 // units
 	lost                        int
 	told, left                  int // writes of the note, by waiting agents and by releases

@@ -161,8 +161,9 @@ func newer(p protocol.PoolItem) (half, last int) {
 	return last + 1 - (last+2-first)/2, last
 }
 
-// later returns the index in some from which on the next page is chosen: for the second
-// page the first group of the newer half, for the third page the newest group, else 0.
+// later returns the index in some from which on the next page is chosen. For the second
+// page, this is the first group of the newer half; for the third page, the newest group;
+// for any other page, 0.
 func (s *Search) later(some []int, p protocol.PoolItem) int {
 	half, last := newer(p)
 	from, _ := slices.BinarySearch(some, half)

@@ -26,7 +26,7 @@ type Term struct {
 
 	asked        int64     // largest renewal number requested
 	askedExpires time.Time // largest expires_at that this version requested or saw
-	askedUntil   time.Time // largest reserved_until, likewise
+	askedUntil   time.Time // largest reserved_until that this version requested or saw
 	// stored holds the values of reserved_until that the table may contain: first the
 	// confirmed one, then those requested since without an answer, in order.
 	stored []reservation
@@ -49,7 +49,7 @@ const mostAsked = 20
 // Attempt is one renewal as sent.
 type Attempt struct {
 	Write  protocol.Renew
-	M0     time.Duration // when it was sent, or earlier: trust counts from here
+	M0     time.Duration // when it was sent, or earlier: trust begins here
 	Length Length        // how long it is trusted, once confirmed
 	Again  bool          // it reserves less than it should: once confirmed, another renewal is due at once
 }

@@ -105,8 +105,9 @@ func TestPollsBackOff(t *testing.T) {
 	}
 }
 
-// A claimant reads offered node IDs of this pool that are new since the last poll, or from
-// the last seconds, each once, and as many as it has saved read units for.
+// A claimant reads the offered node IDs of this pool that are new since the last poll, or
+// that are from the last seconds. It reads each of them once, and only as many as it has
+// saved read units for.
 func TestLooks(t *testing.T) {
 	p := fullPool(4, 4)
 	w := waitOf(1)

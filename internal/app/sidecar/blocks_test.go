@@ -311,7 +311,7 @@ func TestBlockRequests(t *testing.T) {
 				t.Errorf("%q: got %s, want %s", query, answer, want)
 			}
 		}
-		for i := range 3000 { // many clients that send only one request take no memory, and leave the others their share
+		for i := range 3000 { // many clients that send only one request take no memory, and leave the other clients their share
 			if i%700 == 0 {
 				time.Sleep(300 * time.Millisecond) // virtual
 			}

@@ -119,7 +119,7 @@ func (t *turn) wait(ctx context.Context) error {
 	defer limit.Stop()
 	select {
 	case <-t.now:
-		return context.Cause(ctx) // an error if the client has gone meanwhile
+		return context.Cause(ctx) // an error if the client has left in the meantime
 	case <-limit.C:
 		return context.DeadlineExceeded
 	case <-ctx.Done():

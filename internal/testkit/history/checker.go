@@ -114,7 +114,7 @@ func (c *Checker) item(e Event) error {
 		case e.Op == Abandon:
 			n.blind = false
 		}
-		if e.Op == Raise && e.Version == int64(len(n.spans)) { // an operator has set the time up to which everything counts as reserved
+		if e.Op == Raise && e.Version == int64(len(n.spans)) { // an operator has set the time up to which everything is treated as reserved
 			n.item, n.corrupt = e, -1
 		}
 		return nil

@@ -28,7 +28,7 @@ type Kind string
 
 // The kinds of events.
 const (
-	// World begins a history. It describes the run and says whether S2 is judged.
+	// World begins a history. It describes the run and states whether S2 is judged.
 	World Kind = "world"
 	// Item is a node ID's item after an executed write.
 	Item Kind = "item"

@@ -138,8 +138,8 @@ func modulesOf(modules []string) string {
 	return strings.Join(names, ", ")
 }
 
-// A stranger with an empty module cache and an empty go.sum gets each public package through a proxy. The page lists the modules that
-// they then have.
+// A stranger with an empty module cache and an empty go.sum gets each public package
+// through a proxy. The page lists the modules that the stranger then has.
 func TestConsumers(t *testing.T) {
 	asStranger(t)
 	env := stranger(t)

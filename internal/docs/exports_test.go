@@ -88,7 +88,8 @@ func TestExportedNamesHaveUsers(t *testing.T) {
 	}
 }
 
-// excuse is the entry of userless that a name falls under: itself, its type or its package.
+// excuse returns the entry of userless that covers a name: the name itself, its type or its
+// package.
 func excuse(name string) string {
 	for u := range userless {
 		if name == u || strings.HasPrefix(name, u+".") {

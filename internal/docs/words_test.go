@@ -92,7 +92,8 @@ func explains(t *testing.T, page string, found map[string]string) {
 	}
 }
 
-// Every key of a log line is explained in docs/metrics.md, in words of one form.
+// Every key of a log line is explained in docs/metrics.md, and consists of small
+// letters, digits and underscores.
 func TestLogKeys(t *testing.T) {
 	found := map[string]string{}
 	product(t, func(path string, file *ast.File) {

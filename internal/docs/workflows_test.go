@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// pinned is an action with the hash of a commit, and its version.
+// pinned matches an action with the hash of a commit and with its version.
 var pinned = regexp.MustCompile(`^([\w.-]+/[\w./-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)$`)
 
 // unpinned returns the actions below a node of a workflow that lack the hash or the

@@ -224,8 +224,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// FuzzHTTP sends raw bytes to the server: it answers every request with HTTP, never breaks, and
-// keeps only items that DynamoDB could keep.
+// FuzzHTTP sends raw bytes to the server. The server answers every request with HTTP, never
+// breaks, and keeps only items that DynamoDB could keep.
 func FuzzHTTP(f *testing.F) {
 	f.Add([]byte(post("UpdateItem", claim)))
 	f.Add([]byte(post("PutItem", `{"TableName":"leases","Item":{"pool_group":{"S":"p"},"node_id":{"N":"1e2"},"m":{"M":{"l":{"L":[{"BOOL":true}]}}}}}`)))

@@ -93,8 +93,8 @@ func TestAnswersWithoutMeaning(t *testing.T) {
 	}
 }
 
-// An error answer from an intermediary is an error, but a permanent one only if it has
-// AWS's code for an error that no retry fixes.
+// An error answer from an intermediary is returned as an error. The error is permanent
+// only if the answer has AWS's code for an error that no retry fixes.
 func TestErrorsOfOthers(t *testing.T) {
 	for body, want := range map[string]error{"<html>Log in</html>": nil, `{"__type":"ResourceNotFoundException"}`: protocol.ErrTable} {
 		_, err := answering(t, 403, body, nil).Get(t.Context(), "orders", 0)

@@ -110,7 +110,7 @@ func TestForeignItemsOfAGroup(t *testing.T) {
 	}
 }
 
-// A Query comes to an end, whatever the answers are.
+// A Query ends, whatever its answers are.
 func TestPagesEnd(t *testing.T) {
 	page := &dynamodb.QueryOutput{Items: make([]map[string]types.AttributeValue, 10), LastEvaluatedKey: attributes{"node_id": num(1)}}
 	p := Pages{Most: 25}

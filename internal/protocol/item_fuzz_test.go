@@ -22,7 +22,7 @@ import (
 // Tests with items that no program of ours has written: with attributes that are missing,
 // of the wrong type, huge or negative.
 
-// fuzzNode is the node ID whose item is strange, between two with normal items.
+// fuzzNode is the node ID whose item is strange, between two node IDs with normal items.
 const fuzzNode = 5
 
 // strange makes attributes from bytes. For each name, the bytes decide whether the

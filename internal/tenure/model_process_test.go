@@ -162,9 +162,9 @@ func (p *process) renew() {
 	p.w.send(&message{from: p, write: at.Write, term: p.term, attempt: at})
 }
 
-// length returns the length that the next renewal requests. In a world with growth, it
-// does not follow the holder's age, since whether the pool has room may change at any
-// time.
+// length returns the length that the next renewal requests. In a world with growth, the
+// length does not follow the holder's age, since whether the pool has room may change at
+// any time.
 func (p *process) length(m0 time.Duration) Length {
 	t := p.cfg.In(p.pool)
 	if !p.w.grows {

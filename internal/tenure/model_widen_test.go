@@ -42,7 +42,8 @@ func (w *world) narrowPool() {
 }
 
 // applyPool is the store: it applies one write of the pool's item, in one step. A commit
-// changes how IDs are decoded, but must not change this for IDs that were made before.
+// changes how IDs are decoded, but must not change how the IDs that were made before are
+// decoded.
 func (w *world) applyPool(wr protocol.PoolWrite) {
 	p, ok := wr.Apply(&w.pool)
 	if !ok {

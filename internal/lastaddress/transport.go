@@ -124,8 +124,8 @@ func (a *Transport) known(host string) []netip.AddrPort {
 }
 
 // dial connects to a host by its name. If the name has no address, or is not resolved
-// soon, dial connects to the known addresses. If none of them answers, it waits for the
-// name, since the addresses may be old and the DNS only slow.
+// soon, dial connects to the known addresses. If none of them answers, dial waits until
+// the name is resolved, since the addresses may be old and the DNS only slow.
 func (a *Transport) dial(ctx context.Context, network, host string) (net.Conn, error) {
 	known := a.known(host)
 	if len(known) == 0 {

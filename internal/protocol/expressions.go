@@ -38,10 +38,10 @@ func (w Seed) update() update {
 	return u
 }
 
-// The new span begins where the stored one ended, in the same atomic write, so
-// spans of one node ID never overlap, regardless of clocks (S1 of docs/guarantees.md).
-// The guards on expires_at and reserved_until are only needed so that at most one process
-// at a time believes that it holds the node ID (S2).
+// The new span begins where the stored span ended, in the same atomic write, so spans of
+// one node ID never overlap, regardless of clocks (S1 of docs/guarantees.md). The guards
+// on expires_at and reserved_until are only needed so that at most one process at a time
+// believes that it holds the node ID (S2).
 func (w Claim) update() update {
 	u := update{
 		set: "SET holder = :session, task = :task, version = version + :one, renewal = :zero, lease_ms = :ttl, " +

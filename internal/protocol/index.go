@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// PoolIndex is the partition with the names of the table's pools, one item per
-	// pool. Its key has no pool's name before the #, so it is not a group of any pool.
+	// PoolIndex is the partition with the names of the table's pools, one item per pool.
+	// Its key has no pool name before the #, so it is not the key of a group of any
+	// pool.
 	PoolIndex = "#pools"
 	// indexed is the attribute with a pool's name. The sort key is a hash of the name.
 	indexed = "pool_name"

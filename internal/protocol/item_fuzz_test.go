@@ -221,7 +221,7 @@ func sound(av attributes) bool {
 }
 
 // mustNotHeal reports whether a write relies on the item's reserved_until and version. The
-// holder's own writes bring their own values, and an operator's raise is meant as a repair.
+// holder's own writes carry their own values, and an operator's raise is meant as a repair.
 func mustNotHeal(w Write) bool {
 	switch w.(type) {
 	case Claim, Seed:

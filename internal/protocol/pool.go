@@ -72,9 +72,9 @@ type PoolItem struct {
 	ServerTime time.Time `json:"-"`
 }
 
-// ItemFormat is the format of the items that this package reads and writes. It
-// grows only when an older release must not ignore a change; docs/items.md lists
-// every item and attribute.
+// ItemFormat is the format of the items that this package reads and writes. It is
+// incremented only when older releases must not ignore a change; docs/items.md lists every
+// item and attribute.
 const ItemFormat = 2
 
 // Measured is the last count of the pool's node IDs.
@@ -86,8 +86,8 @@ type Measured struct {
 	Valid time.Duration `json:"valid_ns,omitempty"`
 }
 
-// Fresh reports whether the measurement is still valid at now. A measurement from more than
-// skew in the future is not valid, because some clock must have been wrong.
+// Fresh reports whether the measurement is still valid at now. A measurement that was made
+// more than skew in the future is not valid, because some clock must have been wrong.
 func (m *Measured) Fresh(now time.Time, skew time.Duration) bool {
 	return m != nil && m.Held >= 0 && m.Cooling >= 0 && !m.At.After(now.Add(skew)) && now.Before(m.At.Add(m.Valid))
 }
@@ -168,11 +168,11 @@ func GroupsFor(p PoolItem, expect int) int {
 	return min((p.ExcludeBelow+expect+(expect+1)/2+GroupSize-1)/GroupSize, p.Groups())
 }
 
-// OpenNext returns how many groups should be open once the present ones have filled
-// up: twice as many, so that a fleet of any size has room after a few rounds. There must
-// be a group that is not open yet. A narrow pool opens only as many groups as fit the
-// width that its next group needs: with more of them, all IDs would lose a bit before
-// that is necessary.
+// OpenNext returns how many groups should be open once the present ones have filled up:
+// twice as many, so that a fleet of any size has room after a few rounds. There must be a
+// group that is not open yet. A narrow pool opens only as many groups as fit the width that
+// its next group needs: with more groups, all IDs would lose a sequence bit before that is
+// necessary.
 //
 // No promise depends on the number of open groups. Exclusivity and reservations are
 // conditions on each node ID's own item, in any group, and a width changes only by a try

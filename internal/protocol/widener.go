@@ -66,7 +66,7 @@ func (p PoolItem) Missing(size int) (AddNumbers, bool) {
 }
 
 // SeedOf returns the write that creates a node ID of p. The node ID begins no earlier than
-// floor, the floor of the pool, and the pool's last change of the width.
+// the latest of floor, the floor of the pool, and the pool's last change of the width.
 func (p PoolItem) SeedOf(node int, floor time.Time) Seed {
 	return Seed{Key: Key{p.Pool, node}, Floor: p.floor(floor), WidenTry: p.Widening.Try}
 }

@@ -89,7 +89,8 @@ func (w Claim) Apply(old *Lease) (Lease, bool) {
 func (w Claim) expiredBefore() time.Time { return Trunc(w.At.Add(-w.ClaimGuard - w.Patience)) }
 
 // reservedBy returns the latest reserved_until of a node ID that may be claimed. It is
-// never later than the requested one, so that a claim never lowers reserved_until.
+// never later than the reserved_until that the claim requests, so that a claim never
+// lowers reserved_until.
 func (w Claim) reservedBy() time.Time {
 	by := Trunc(w.At.Add(w.ClaimGuard))
 	if until := Trunc(w.ReservedUntil); until.Before(by) {
@@ -149,9 +150,9 @@ type Release struct {
 	Key
 	Session string
 	Version int64
-	// Renewal is the last renewal that the sender knows to be its own. A larger one in
-	// the item was sent by a copy of the process, which may stamp what it reserved, so
-	// the release is refused.
+	// Renewal is the last renewal that the sender knows to be its own. If the item has a
+	// larger renewal, a copy of the process sent it. The copy may stamp what it reserved,
+	// so the release is refused.
 	Renewal int64
 	// ReservedUntil is the last millisecond stamped, or not_before if none was.
 	ReservedUntil time.Time

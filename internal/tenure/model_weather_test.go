@@ -78,7 +78,7 @@ func newWeather(r *rand.Rand) weather {
 	// A claimant waits until its own σ after the expiry. After its claim, it waits until
 	// the reservation has passed. Each wait alone is enough, except that the first does
 	// not help if a lease was freed before it had expired. So in worlds without such
-	// releases, claimants do not do the second wait.
+	// releases, claimants skip the second wait.
 	margin := guard + claimGuard
 	if w.early {
 		margin = after

@@ -14,7 +14,7 @@ import (
 // one goroutine and in virtual milliseconds. The same seed repeats it bit for bit. The
 // real code makes the decisions: Guess, Search, Outlook, the writes' Apply and Term. The
 // simulation itself only has the order of an agent's requests (as in Start, acquire and
-// loop), its clocks, which are right, and the behavior of the network and the table.
+// loop), its clocks, which are correct, and the behavior of the network and the table.
 //
 // Each agent waits for one thing at a time, so the queue of events is one list of
 // agents for each millisecond.

@@ -119,9 +119,9 @@ func TestPauseAfterARefusal(t *testing.T) {
 	}
 }
 
-// A search begins with a part of any open group. While there are groups to open, a part
-// of a group of the newer half and a part of the newest group follow, and then whole
-// pages. If groups were opened meanwhile, a claimant begins with a part of those.
+// A search begins with a part of any open group. While there are groups to open, a part of
+// a group of the newer half and a part of the newest group follow, and then whole pages.
+// If groups were opened in the meantime, a claimant begins with a part of the new groups.
 func TestPartsComeFirst(t *testing.T) {
 	const whole = protocol.Whole
 	type page struct{ group, part int }

@@ -210,7 +210,7 @@ func (w *Wait) Reload(now time.Duration) bool {
 }
 
 // Look returns the next node ID to read at now, or -1. In place of a node ID it may return
-// groups whose pages are to be read, because many node IDs were released there.
+// groups whose pages are to be read, because many node IDs of these groups were released.
 func (w *Wait) Look(p protocol.PoolItem, now time.Duration, wall time.Time) (node int, groups []int) {
 	w.looks = min(w.looks+looksRate*max(now-w.at, 0).Seconds(), looksMost)
 	w.at = now

@@ -44,8 +44,8 @@ func OpenMetrics() (Metrics, error) {
 var connections = &http.Client{Transport: awshttp.NewBuildableClient().GetTransport()}
 
 // thaw drops connections that no request uses. Lambda freezes a process between two events.
-// Connections that were open then may be dead, and the reaper would take a request that
-// fails on a dead connection for an outage.
+// Connections that were open when it was frozen may be dead, and the reaper would take a
+// request that fails on a dead connection for an outage.
 func thaw() { connections.CloseIdleConnections() }
 
 // environment returns the configuration that Lambda sets in every function's environment.

@@ -51,8 +51,8 @@ func raw(t *testing.T, address, text string) (status []int, body string) {
 	// An error is ignored, since the server may refuse the request before it has read all.
 	_, _ = io.WriteString(conn, text)
 	// If the client's input ended before the answer, the server would take the client for
-	// gone and abandon the request. So it ends after the answer, or at once if the request
-	// is incomplete.
+	// gone and abandon the request. So the input ends after the answer, or at once if the
+	// request is incomplete.
 	end := func() { _ = conn.(*net.TCPConn).CloseWrite() }
 	if !strings.Contains(text, "\r\n\r\n") {
 		end()

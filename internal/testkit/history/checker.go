@@ -33,8 +33,9 @@ type span struct {
 	may       int64 // the latest millisecond that its holder was told it may stamp
 	released  bool  // its holder has fenced itself and released the version
 	// copied is the reservation at the time when a process with this version was copied, or
-	// 0. Both processes may stamp up to copied. Later milliseconds belong to heir alone: the
-	// first of the two that got a confirmation, or 0 while neither has.
+	// 0 if none was copied. Both processes may stamp up to copied. Later milliseconds
+	// belong to heir alone: the first of the two that got a confirmation, or 0 while
+	// neither has.
 	copied  int64
 	heir    int
 	unaware map[int]bool // which of the two have had no answer since the copy was made

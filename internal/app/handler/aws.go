@@ -44,7 +44,7 @@ func OpenMetrics() (Metrics, error) {
 var connections = &http.Client{Transport: awshttp.NewBuildableClient().GetTransport()}
 
 // thaw drops connections that no request uses. Lambda freezes a process between two events.
-// Connections that were open when it was frozen may be dead, and the reaper would take a
+// Connections that were open when the process was frozen may be dead, and the reaper would take a
 // request that fails on a dead connection for an outage.
 func thaw() { connections.CloseIdleConnections() }
 

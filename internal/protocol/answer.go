@@ -111,8 +111,8 @@ func once(o *dynamodb.Options) {
 	Genuine(o)
 }
 
-// hasKey reports whether av is the item with this key. An item with a different key comes
-// from the answer to another request.
+// hasKey reports whether an item is the one with this key, and not one from the answer to
+// another request.
 func hasKey(av, key attributes) bool {
 	group, _ := av[partitionKey].(*types.AttributeValueMemberS)
 	want, _ := key[partitionKey].(*types.AttributeValueMemberS)

@@ -212,7 +212,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 			switch {
 			case n/GroupSize != group:
 				g.Corrupt = append(g.Corrupt, &CorruptError{Pool: pool, NodeID: n, Err: fmt.Errorf("it is stored in group %d", group)})
-				return g, nil // the items after it are not of this group either
+				return g, nil // the rest is not of this group either
 			case errors.As(err, &corrupt):
 				g.Corrupt = append(g.Corrupt, corrupt)
 			default:

@@ -86,7 +86,8 @@ func api(p *types.Package) (lines []string) {
 	return lines
 }
 
-// comparable says whether values of a struct can be compared with ==, which an added field may change.
+// comparable reports whether values of a struct can be compared with ==, which an added
+// field may change.
 func comparable(s *types.Struct) string {
 	if types.Comparable(s) {
 		return ", comparable"
@@ -94,7 +95,8 @@ func comparable(s *types.Struct) string {
 	return ""
 }
 
-// The exported API of the public packages is a contract: api/go.txt has it. TestAPIChanges of the module release says which changes break programs.
+// The exported API of the public packages is a contract: api/go.txt has it. TestAPIChanges
+// of the module release decides which changes break programs.
 func TestAPIBaseline(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in -short: it compiles the CDK, which no other package needs")

@@ -20,7 +20,7 @@ var baselines = map[string]string{
 	"item format": "internal/protocol/testdata/format-*/*.json",
 }
 
-// digest is that of a baseline's files, with their names.
+// digest returns the digest of a baseline's files and their names.
 func digest(t *testing.T, pattern string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pattern))
@@ -39,8 +39,8 @@ func digest(t *testing.T, pattern string) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))[:12]
 }
 
-// missing returns the line that a changelog lacks for a baseline; empty if it has it. A line names the baseline, its digest and, in
-// some words, the change.
+// missing returns the line that a changelog lacks for a baseline; empty if the changelog
+// has that line. A line names the baseline, its digest and, in some words, the change.
 func missing(changelog, name, digest string) string {
 	line := fmt.Sprintf("- %s `%s`: ", name, digest)
 	if regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(line) + `\S.{8,}$`).MatchString(changelog) {
@@ -62,7 +62,7 @@ func TestBaselinesInChangelog(t *testing.T) {
 	}
 }
 
-// Another digest, or a line without words, is not enough.
+// A line with a different digest, or without words, is not enough.
 func TestChangelogLineIsNeeded(t *testing.T) {
 	const changelog = "## Unreleased\n\n- Go API `0123456789ab`: the first baseline.\n- --help `0123456789ab`: \n"
 	for _, test := range []struct{ name, digest, want string }{

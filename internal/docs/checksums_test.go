@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
-// A download whose bytes are not those that the repository names is not run.
+// A download is not run if its bytes are not those that the repository names.
 func TestChecksums(t *testing.T) {
 	sources.Of(t, root+"/scripts")
 	dir, list := t.TempDir(), filepath.Join(t.TempDir(), "SHA256SUMS")
@@ -43,7 +43,7 @@ func TestChecksums(t *testing.T) {
 	write(filepath.Join(dir, "one.jar"), "a jar")
 	write(filepath.Join(dir, "two.jar"), "")
 	check("two.jar has the checksum")
-	// In a tree, the files with a suffix.
+	// In a tree, only the files with a suffix are checked.
 	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func asStranger(t *testing.T) {
 	}
 }
 
-// goIn runs the go command with variables of its own and returns its lines.
+// goIn runs the go command with additional variables and returns the lines of its output.
 func goIn(t *testing.T, dir string, env []string, args ...string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
@@ -52,7 +52,7 @@ func publish(t *testing.T, proxy string) {
 		t.Skipf("NOT TESTED: installing the module, which takes a git checkout: %v", err)
 	}
 	files := strings.Split(strings.Trim(string(out), "\x00"), "\x00")
-	var inner []string // modules of their own are no part of it
+	var inner []string // nested modules are not part of this one
 	for _, f := range files {
 		if d, ok := strings.CutSuffix(f, "/go.mod"); ok {
 			inner = append(inner, d+"/")
@@ -105,7 +105,7 @@ func stranger(t *testing.T) []string {
 	}
 }
 
-// A stranger installs the command line, which says its version.
+// A stranger installs the command line, which then prints its version.
 func TestGoInstall(t *testing.T) {
 	asStranger(t)
 	bin := t.TempDir()
@@ -116,7 +116,7 @@ func TestGoInstall(t *testing.T) {
 	}
 }
 
-// modulesOf lists modules, those of the AWS SDK as one.
+// modulesOf lists modules, with all modules of the AWS SDK as one.
 func modulesOf(modules []string) string {
 	slices.Sort(modules)
 	var names []string
@@ -138,8 +138,8 @@ func modulesOf(modules []string) string {
 	return strings.Join(names, ", ")
 }
 
-// A stranger with an empty module cache and an empty go.sum gets each public package through a proxy. The page lists the modules that
-// they then have.
+// A stranger with an empty module cache and an empty go.sum gets each public package
+// through a proxy. The page lists the modules that the stranger then has.
 func TestConsumers(t *testing.T) {
 	asStranger(t)
 	env := stranger(t)

@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// rows are the tables of a page: cells without their backticks, by the number of columns.
+// rows returns the rows of a page's tables that have the given number of columns, as cells
+// without their backticks.
 func rows(page string, columns int) (found [][]string) {
 	for line := range strings.SplitSeq(page, "\n") {
 		cells := strings.Split(strings.Trim(line, "|"), "|")
@@ -30,7 +31,7 @@ func rows(page string, columns int) (found [][]string) {
 	return found
 }
 
-// direct are the modules that a go.mod names for its own code.
+// direct returns the modules that a go.mod names for its own code.
 func direct(t *testing.T, goMod string) (modules []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json", filepath.Join(root, goMod)).Output()
@@ -63,7 +64,7 @@ func npm(t *testing.T) (versions map[string]string) {
 	return parsed.DevDependencies
 }
 
-// others are the packages of the clients, and the tools that scripts install.
+// others returns the packages of the clients, and the tools that scripts install.
 func others(t *testing.T) (names []string) {
 	t.Helper()
 	var tests struct{ Dependencies map[string]string }
@@ -108,7 +109,8 @@ func others(t *testing.T) (names []string) {
 // command is the path of a command in its module.
 var command = regexp.MustCompile(`/cmd/.*$`)
 
-// Each direct dependency has one row in docs/dependencies.md with every cell filled in, and each row a dependency.
+// Each direct dependency has one row in docs/dependencies.md with every cell filled in, and
+// each row belongs to a dependency.
 func TestDependenciesListed(t *testing.T) {
 	wanted := map[string]bool{}
 	for _, goMod := range []string{"go.mod", "bench/go.mod", "bench/lease/go.mod", "proof/faults/go.mod", "proof/awsverify/go.mod", "localstack/e2e/go.mod", "release/go.mod"} {
@@ -141,7 +143,7 @@ func TestDependenciesListed(t *testing.T) {
 	}
 }
 
-// How licences begin, as far as this project's dependencies have them.
+// The first words of each licence that this project's dependencies have.
 var licences = map[string]*regexp.Regexp{
 	"Apache-2.0":   regexp.MustCompile(`Apache License\s+Version 2\.0`),
 	"MIT":          regexp.MustCompile(`Permission is hereby granted, free\s+of charge`),
@@ -150,7 +152,7 @@ var licences = map[string]*regexp.Regexp{
 	"BSD-2-Clause": regexp.MustCompile(`Redistribution and use`),
 }
 
-// Each licence in the page is the one in the module.
+// Each licence on the page is the one that the module has.
 func TestDependenciesLicences(t *testing.T) {
 	page := map[string]string{}
 	for _, row := range rows(read(t, "docs/dependencies.md"), 4) {
@@ -188,7 +190,8 @@ func TestDependenciesLicences(t *testing.T) {
 	}
 }
 
-// Each vendored file is in the page, with the version of its package and its checksum, and has its licence next to it.
+// Each vendored file is on the page, with the version of its package and its checksum, and
+// has its licence next to it.
 func TestVendoredFiles(t *testing.T) {
 	const vendor = "cmd/nodelease/internal/ui/page/vendor"
 	versions, listed := npm(t), map[string]bool{}

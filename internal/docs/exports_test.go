@@ -40,8 +40,9 @@ var standard = []string{
 	"AppendBinary", "MarshalBinary", "UnmarshalBinary", "MarshalJSON", "UnmarshalJSON",
 }
 
-// Each exported name of the public packages, methods and fields too, is used in an example, by a command, or by another public package
-// that could not be without it: unused names are not promised.
+// Each exported name of the public packages, including methods and fields, is used in an
+// example, by a command, or by another public package that needs it: unused names are not
+// promised.
 func TestExportedNamesHaveUsers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in -short: it compiles the CDK, which no other package needs")
@@ -87,7 +88,8 @@ func TestExportedNamesHaveUsers(t *testing.T) {
 	}
 }
 
-// excuse is the entry of userless that a name falls under: itself, its type or its package.
+// excuse returns the entry of userless that covers a name: the name itself, its type or its
+// package.
 func excuse(name string) string {
 	for u := range userless {
 		if name == u || strings.HasPrefix(name, u+".") {
@@ -101,7 +103,7 @@ func isPublic(path string) bool {
 	return strings.HasPrefix(path, module+"pkg/") || path == module+"infra/nodepool"
 }
 
-// A survey knows the exported names, and which of them are used.
+// A survey has the exported names, and records which of them are used.
 type survey struct {
 	fset  *token.FileSet
 	names map[types.Object]string
@@ -115,7 +117,7 @@ func (s *survey) where(obj types.Object) string {
 		return obj.Name()
 	}
 	p := s.fset.Position(obj.Pos())
-	// Compiled packages know no columns, and with -trimpath no folders.
+	// Positions in compiled packages have no columns, and with -trimpath no folders.
 	return fmt.Sprint(obj.Pkg().Path(), filepath.Base(p.Filename), p.Line, obj.Name())
 }
 
@@ -216,8 +218,9 @@ func (s *survey) mention(t types.Type) {
 	}
 }
 
-// close marks names that are used as a part of a used whole: the constants of a type, the fields of an encoded struct, the methods of an interface
-// and those by which a type has one.
+// close marks names that are used as a part of a used whole: the constants of a type, the
+// fields of an encoded struct, the methods of an interface, and the methods with which a
+// type implements an interface.
 func (s *survey) close() {
 	for before := -1; before != len(s.used); {
 		before = len(s.used)
@@ -252,7 +255,8 @@ func (s *survey) close() {
 	}
 }
 
-// isAsked reports whether some code asks for an interface that the type has by this method.
+// isAsked reports whether some code checks for an interface that the type implements with
+// this method.
 func (s *survey) isAsked(n *types.Named, method string) bool {
 	return slices.ContainsFunc(s.asked, func(i *types.Interface) bool {
 		for m := range i.Methods() {

@@ -87,7 +87,7 @@ func floorOf(path string) int {
 	return best
 }
 
-// Imports only go down.
+// Packages import only packages of lower floors.
 func TestFloors(t *testing.T) {
 	sources.Of(t, root)
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports", "./...")
@@ -140,7 +140,8 @@ func isKit(path string) bool {
 		strings.HasSuffix(path, "/conform")
 }
 
-// The table of docs/architecture.md is the one of this test, the highest floor first.
+// The table of docs/architecture.md has the floors of this test, the highest floor
+// first.
 func TestFloorsPage(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| package | does |\n|---|---|\n")

@@ -31,7 +31,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return s.buf.Write(p)
 }
 
-// records are the lines of all streams up to a time, as Logs Insights finds them.
+// records returns the lines of all streams up to a time, as Logs Insights finds them.
 func records(t *testing.T, streams map[string]*stream, until time.Time) (all []map[string]any) {
 	t.Helper()
 	for name, s := range streams {
@@ -113,7 +113,8 @@ func holds(t *testing.T, term string, r map[string]any) bool {
 }
 
 // The query in docs/operations.md finds the holder of a node ID at a time in the logs
-// of agents: the first line that it finds is of the holder, or of the end of its lease.
+// of agents: the first line that the query finds is about the holder, or about the end
+// of the holder's lease.
 func TestWhoHadIt(t *testing.T) {
 	page, err := os.ReadFile(root + "/docs/operations.md")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
-// All mutants can be made of the current code.
+// All mutants can be made from the current code.
 func TestMutantsAreUpToDate(t *testing.T) {
 	sources.Of(t, root)
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./proof/cmd/mutants", "-check")
@@ -19,7 +19,8 @@ func TestMutantsAreUpToDate(t *testing.T) {
 	}
 }
 
-// make test skips tests that make proof runs, but none that notices a mutant.
+// make test skips tests that make proof runs, but it skips no test that notices
+// a mutant.
 func TestSlowTestsNoticeNoMutant(t *testing.T) {
 	lists := regexp.MustCompile(`(?m)^(?:slow|elsewhere)='(.*)'$`).FindAllStringSubmatch(read(t, "scripts/test.sh"), -1)
 	if len(lists) != 2 {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pages are all pages of the project, and their texts.
+// pages returns the texts of all pages of the project, by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -39,7 +39,7 @@ var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 )
 
-// anchorsOf are the headings of a page, as links name them.
+// anchorsOf returns the headings of a page, as links name them.
 func anchorsOf(page string) map[string]bool {
 	anchors := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
@@ -104,7 +104,7 @@ func TestCommandsFindTheirTests(t *testing.T) {
 	}
 }
 
-// testsIn are the first lines of the test functions of the package in a directory.
+// testsIn returns the first lines of the test functions of the package in a directory.
 func testsIn(t *testing.T, dir string) string {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {
@@ -124,7 +124,7 @@ func testsIn(t *testing.T, dir string) string {
 }
 
 // S1 does not cover IDs that a program makes itself from the variable of exec. The page of
-// the variable says so, and the page of the limits of the promises.
+// the variable and the page of the limits of the promises both state this.
 func TestOwnIDsAreNotCovered(t *testing.T) {
 	for page, want := range map[string]string{
 		"docs/exec.md":       "**its IDs are not covered by [S1](guarantees.md)**",

@@ -10,11 +10,12 @@ import (
 	"testing"
 )
 
-// leasing is where the protocol is.
+// leasing has the packages that implement the protocol.
 var leasing = []string{"internal/protocol", "internal/tenure", "pkg/lease/leasepool", "pkg/lease"}
 
-// proof/spec/README.md names the Go function of each step of the specification, and
-// the other way round. The format of its tables is checked here.
+// proof/spec/README.md names the Go functions of each step of the specification.
+// Each Go function that may be a step is named there, either with its step or with
+// the reason why it has none. The format of the page's tables is checked here.
 func TestSpecificationNamesItsFunctions(t *testing.T) {
 	functions := map[string]bool{}
 	for _, dir := range append(leasing, "pkg/snowflake") {
@@ -73,8 +74,8 @@ func TestSpecificationNamesItsFunctions(t *testing.T) {
 	}
 }
 
-// goFunctions are the names of a package's functions and methods, those of
-// interfaces included: "function" or "Type.method".
+// goFunctions returns the names of a package's functions and methods, including
+// the methods of interfaces: "function" or "Type.method".
 func goFunctions(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -125,7 +126,7 @@ func receiverName(e ast.Expr) string {
 	return ""
 }
 
-// tableRows are the cells of the table under a heading of a page.
+// tableRows returns the cells of the table under a heading of a page.
 func tableRows(t *testing.T, page, heading string, columns int) (rows [][]string) {
 	t.Helper()
 	_, section, ok := strings.Cut(page, heading+"\n")
@@ -161,8 +162,7 @@ func definition(name string) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + `(\([^)]*\))?\s*==`)
 }
 
-// actionsOfNext are the operators that a module's Next is made of: those that
-// change something.
+// actionsOfNext returns the operators in a module's Next that change something.
 func actionsOfNext(text string) (actions []string) {
 	next := regexp.MustCompile(`(?s)\nNext ==\n(.*?)\n\n`).FindStringSubmatch(text)
 	for _, name := range regexp.MustCompile(`[A-Z]\w*`).FindAllString(next[1], -1) {

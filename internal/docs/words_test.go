@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// product calls fn with each Go file that runs in somebody's process: no test, no kit.
+// product calls fn with each Go file of the product, but not with tests and test kits.
 func product(t *testing.T, fn func(path string, file *ast.File)) {
 	t.Helper()
 	files := 0
@@ -92,7 +92,8 @@ func explains(t *testing.T, page string, found map[string]string) {
 	}
 }
 
-// Every key of a log line is explained in docs/metrics.md, in words of one form.
+// Every key of a log line is explained in docs/metrics.md, and consists of small
+// letters, digits and underscores.
 func TestLogKeys(t *testing.T) {
 	found := map[string]string{}
 	product(t, func(path string, file *ast.File) {
@@ -152,8 +153,8 @@ func TestAttributes(t *testing.T) {
 	explains(t, "docs/items.md", found)
 }
 
-// Every gauge of a pool is explained in docs/metrics.md; leaseotel compares those of a
-// process with it.
+// Every gauge of a pool is explained in docs/metrics.md; a test of leaseotel compares
+// the gauges of a process with that page.
 func TestGauges(t *testing.T) {
 	found := map[string]string{}
 	product(t, func(path string, file *ast.File) {

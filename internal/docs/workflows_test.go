@@ -10,10 +10,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// pinned is an action with the hash of a commit, and its version.
+// pinned matches an action with the hash of a commit and with its version.
 var pinned = regexp.MustCompile(`^([\w.-]+/[\w./-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)$`)
 
-// unpinned returns the actions below a node of a workflow that lack the hash or the version, or have another hash than seen has for the version.
+// unpinned returns the actions below a node of a workflow that lack the hash or the
+// version, or whose hash is not the one that seen has for the version.
 func unpinned(node *yaml.Node, seen map[string]string) (wrong []string) {
 	for i, child := range node.Content {
 		wrong = append(wrong, unpinned(child, seen)...)

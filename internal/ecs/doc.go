@@ -1,4 +1,4 @@
 // Package ecs queries Amazon ECS for metadata of the task of this process, and for
-// the error of its machine's clock. It trusts no answer: accepted values are short
+// the clock error of its machine. It trusts no answer: accepted values are short
 // and printable, and implausible ones are left out.
 package ecs

@@ -27,8 +27,9 @@ var (
 // decode reads a JSON document. It is stricter than encoding/json, which matches names in any case, keeps the last of two
 // equal members and turns broken text into U+FFFD: each of these would make different requests equal.
 //
-// Unknown members, and values that know rejects, are refused by name before anything else is checked. To ignore them could
-// mean to serve a request without one of its conditions.
+// Unknown members, and values that know rejects, are refused by name before anything else
+// is checked. If they were ignored, a request could be served without one of its
+// conditions.
 func decode[T any](data []byte) *T {
 	if !utf8.Valid(data) || bytes.IndexByte(data, '\\') >= 0 && surrogate.Match(escapes.ReplaceAll(data, nil)) {
 		panic(serialization("the request is not valid UTF-8"))

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// A fullDisk has room only for a number of further bytes.
+// A fullDisk has room for only a given number of further bytes.
 type fullDisk struct {
 	disk
 	room       int

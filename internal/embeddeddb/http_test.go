@@ -102,7 +102,8 @@ func TestRawRequests(t *testing.T) {
 	}
 }
 
-// A client that sends all of a long body before it reads is told why the server does not want it.
+// A client that sends all of a long body before it reads the answer is told why the server
+// refuses the body.
 func TestLongBodyRefused(t *testing.T) {
 	server := httptest.NewServer(open(t, "")) // without time limits: twelve megabytes may take long on a busy machine
 	defer server.Close()
@@ -223,8 +224,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// FuzzHTTP sends raw bytes to the server: it answers every request with HTTP, never breaks, and
-// keeps only items that DynamoDB could keep.
+// FuzzHTTP sends raw bytes to the server. The server answers every request with HTTP, never
+// breaks, and keeps only items that DynamoDB could keep.
 func FuzzHTTP(f *testing.F) {
 	f.Add([]byte(post("UpdateItem", claim)))
 	f.Add([]byte(post("PutItem", `{"TableName":"leases","Item":{"pool_group":{"S":"p"},"node_id":{"N":"1e2"},"m":{"M":{"l":{"L":[{"BOOL":true}]}}}}}`)))

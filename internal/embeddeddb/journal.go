@@ -56,9 +56,10 @@ type disk struct {
 
 var realDisk = disk{(*os.File).Write, (*os.File).Truncate, (*os.File).Sync, os.Rename}
 
-// A journal is a file with a header line, and a line for each entry: the length and the checksum of its JSON, the checksum
-// of these two, and the JSON. The newline is at the beginning of a line, so that an entry whose last byte could not be
-// written, and which was therefore refused, is never complete.
+// A journal is a file with a header line, and a line for each entry. The line of an entry
+// has the length and the checksum of its JSON, the checksum of these two, and the JSON.
+// Each line begins with the newline. So if the last byte of an entry could not be written,
+// the entry was refused, and is never complete in the file.
 //
 // The lock is on the file and not on its name, since several names may lead to one file.
 type journal struct {

@@ -176,8 +176,8 @@ func counted(i Item) (n int) {
 	return n
 }
 
-// Every write that was acknowledged before a kill -9 is there afterwards, and of each writer at most one
-// other write, which was in flight.
+// Every write that was acknowledged before a kill -9 is there afterwards, and at most one
+// other write of each writer, which was in flight.
 func TestJournalSurvivesKill(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	const rounds, writers, acknowledgedBeforeKill = 4, 4, 100

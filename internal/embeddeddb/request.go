@@ -24,7 +24,8 @@ func want(ok bool, at, value, must string) {
 	}
 }
 
-// wantOneOf refuses a value that is neither absent nor in the set, whose order in the text is DynamoDB's.
+// wantOneOf refuses a value that is neither absent nor in the set. The set is in the order
+// in which DynamoDB's error lists it.
 func wantOneOf(value *string, at, set string) {
 	if value != nil {
 		want(slices.Contains(strings.Split(set, ", "), *value), at, "'"+*value+"'", "satisfy enum value set: ["+set+"]")

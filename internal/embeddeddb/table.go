@@ -104,8 +104,8 @@ func (d *tableDefinition) checkKey(key Item) Item {
 	return d.key(key)
 }
 
-// order compares two keys by partition key, and then by sort key. A part that one of them lacks counts as
-// equal, so a partition key alone equals all keys in the partition.
+// order compares two keys by partition key, and then by sort key. A part that one of them
+// lacks is treated as equal, so a partition key alone equals all keys in the partition.
 func (d *tableDefinition) order(a, b Item) (order int) {
 	for _, k := range d.KeySchema {
 		if order == 0 {
@@ -132,7 +132,8 @@ func (t *table) put(item Item) {
 
 type tableInput struct{ TableName *string }
 
-// table finds a table. If it does not exist, calls on tables name it in their error, by detail; calls on items do not.
+// table finds a table. If the table does not exist, the error of a call on tables names it,
+// by detail; the error of a call on items does not.
 func (s *Server) table(name *string, detail string) *table {
 	t := s.tables[named(*name)]
 	if t == nil {

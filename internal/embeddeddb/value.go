@@ -84,8 +84,9 @@ func (i Item) check() {
 
 const maxItem = 400 << 10
 
-// size returns the size of an item in bytes as DynamoDB counts it: the bytes of names and strings; for a number a byte for
-// every two digits, plus one; for a list or map three bytes, plus one for each element.
+// size returns the size of an item in bytes as DynamoDB counts it. Names and strings have
+// the length of their bytes; a number takes one byte for every two digits, plus one; a list
+// or a map takes three bytes, plus one for each element.
 func (i Item) size() (n int) {
 	for name, v := range i {
 		n += len(name) + v.size()

@@ -19,8 +19,8 @@ type Record struct {
 	Revision int64    `dynamodbav:"revision"`
 	Address  *Address `dynamodbav:"addresses,omitempty"`
 	Places   []string `dynamodbav:"places,omitempty"`
-	// Leases has a reader's findings about leases, for other readers. ReadAt is when it
-	// read them, in milliseconds by its own clock.
+	// Leases has a reader's findings about leases, for other readers. ReadAt is when that
+	// reader read the leases, in milliseconds by its own clock.
 	Leases map[string]Finding `dynamodbav:"leases,omitempty"`
 	ReadAt int64              `dynamodbav:"read_at,omitempty"`
 

@@ -36,7 +36,7 @@ const Variable = "NODELEASE_LAST_ADDRESSES"
 // An address is used for a host only if it has answered an https request to that host, so
 // the host's certificate was checked there before. The transport checks the certificate
 // on each new connection as always. Addresses are not remembered for requests through a
-// proxy, since these resolve the proxy's name.
+// proxy, since such requests resolve the proxy's name.
 type Transport struct {
 	*http.Transport
 	resolve func(ctx context.Context, network, address string) (net.Conn, error) // dials a name
@@ -124,8 +124,8 @@ func (a *Transport) known(host string) []netip.AddrPort {
 }
 
 // dial connects to a host by its name. If the name has no address, or is not resolved
-// soon, dial connects to the known addresses. If none of them answers, it waits for the
-// name, since the addresses may be old and the DNS only slow.
+// soon, dial connects to the known addresses. If none of them answers, dial waits until
+// the name is resolved, since the addresses may be old and the DNS only slow.
 func (a *Transport) dial(ctx context.Context, network, host string) (net.Conn, error) {
 	known := a.known(host)
 	if len(known) == 0 {

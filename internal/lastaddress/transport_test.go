@@ -180,8 +180,9 @@ func TestLastKnownAddressesMustProveTheName(t *testing.T) {
 	}
 }
 
-// A host has no known addresses if its name never had one, if it was only used over
-// http, or if its server never proved its name. Those of other hosts are not used for it.
+// A host has no known addresses if its name never had one, if it was only used over http,
+// or if its server never proved its name. The addresses of other hosts are not used for
+// it.
 func TestUnknownNamesStayUnknown(t *testing.T) {
 	p := newPlace(t)
 	plain := httptest.NewServer(http.NotFoundHandler())

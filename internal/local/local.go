@@ -1,8 +1,8 @@
 // Package local has the rules by which the servers on this machine (the web UI, the
 // sidecar, the embedded DynamoDB) refuse requests that a foreign web page makes a browser
-// send. Such a request is cross-site, which the browser marks in its headers, or it uses a
-// name of the page's own that resolves to this machine (DNS rebinding), which is then in
-// the Host header.
+// send. Either such a request is cross-site, which the browser marks in its headers, or
+// its Host header has a name of the page's own that resolves to this machine (DNS
+// rebinding).
 package local
 
 import (

@@ -17,9 +17,9 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// ErrNotDynamoDB is returned for an answer that DynamoDB does not send: an empty 200
-// from a load balancer, a page from a captive portal, damaged bytes. The outcome of the
-// request is then unknown, as after a time-out.
+// ErrNotDynamoDB is returned for an answer that DynamoDB would never send, such as an
+// empty 200 from a load balancer, a page from a captive portal, or damaged bytes. As
+// after a time-out, the outcome of the request is then unknown.
 var ErrNotDynamoDB = errors.New("what answered is not DynamoDB")
 
 // answerError is the reason why an answer is not accepted.
@@ -37,12 +37,13 @@ func notDynamoDB(format string, args ...any) error {
 	return &answerError{ErrNotDynamoDB.Error() + ": " + fmt.Sprintf(format, args...), ErrNotDynamoDB}
 }
 
-// Genuine makes a client accept only answers that DynamoDB can have sent. The SDK itself
-// reads `{}` as "there is no such item" and only logs a wrong checksum.
+// Genuine makes a client accept only answers that DynamoDB could have sent. The SDK
+// itself reads `{}` as "there is no such item" and only logs a wrong checksum.
 //
-// DynamoDB names the request in every answer, and adds the CRC-32 of the body to each
-// successful one; DynamoDB Local, LocalStack and the embedded server do so too. So an
-// empty answer to GetItem means a missing item only if it has both.
+// DynamoDB adds a request ID to every answer, and the CRC-32 of the body to each
+// successful one. DynamoDB Local, LocalStack and the embedded server do the same. So an
+// empty answer to GetItem means that the item is missing only if the answer has both a
+// request ID and a checksum.
 func Genuine(o *dynamodb.Options) {
 	o.EnableAcceptEncodingGzip = false // the checksum covers the body as sent
 	o.APIOptions = append(o.APIOptions, func(s *middleware.Stack) error {
@@ -64,12 +65,12 @@ func (genuine) HandleDeserialize(ctx context.Context, in middleware.DeserializeI
 		return out, metadata, err // there is no answer to check
 	}
 	if resp.StatusCode >= http.StatusInternalServerError {
-		resp.Body = envelope{io.LimitReader(resp.Body, maxEnvelope), resp.Body} // bounded, because the SDK reads all of it
+		resp.Body = envelope{io.LimitReader(resp.Body, maxEnvelope), resp.Body} // bounded, because the SDK reads the whole body
 		return out, metadata, nil
 	}
 	sum := crc32.NewIEEE()
 	body, err := trim(io.TeeReader(resp.Body, sum))
-	_ = resp.Body.Close() // everything that counts was read
+	_ = resp.Body.Close() // everything needed was read
 	if err != nil && !errors.Is(err, ErrNotDynamoDB) {
 		err = &answerError{"the answer was cut off: " + err.Error(), err}
 	}
@@ -86,9 +87,10 @@ type envelope struct {
 	io.Closer
 }
 
-// checkAnswer returns an error for an answer that DynamoDB does not send. An error may
-// come from an intermediary and is accepted, since nothing is concluded from it about an
-// item. A refused condition is checked, because it may mean that a lease is lost.
+// checkAnswer returns an error for an answer that DynamoDB would not send. An error
+// answer is accepted even without a request ID and a checksum: it may come from an
+// intermediary, and nothing is concluded from it about an item. The answer to a refused
+// condition is checked, because it may mean that a lease is lost.
 func checkAnswer(status int, h http.Header, body []byte, crc uint32) error {
 	means := status < http.StatusMultipleChoices || bytes.Contains(body, []byte("ConditionalCheckFailed"))
 	sum, want := h.Get("X-Amz-Crc32"), strconv.FormatUint(uint64(crc), 10)
@@ -118,7 +120,7 @@ func hasKey(av, key attributes) bool {
 }
 
 // kept reports whether the item in the answer to a claim or a renewal has the requested
-// values. An answer with other values must not be relied on.
+// values. An answer with different values must not be relied on.
 func kept(w Write, l *Lease) bool {
 	switch w := w.(type) {
 	case Claim:

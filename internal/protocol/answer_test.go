@@ -32,7 +32,7 @@ func genuine(body string) map[string]string {
 	return map[string]string{"X-Amzn-Requestid": "1", "X-Amz-Crc32": strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10)}
 }
 
-// From an answer that DynamoDB does not send, nothing is concluded: neither that an item
+// Nothing is concluded from an answer that DynamoDB would not send: neither that an item
 // is missing, nor that a write was done or refused, nor that a retry would fail.
 func TestAnswersWithoutMeaning(t *testing.T) {
 	refusal := `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":{"pool_group":{"S":"orders#0"},"node_id":{"N":"0"}}}`
@@ -93,8 +93,8 @@ func TestAnswersWithoutMeaning(t *testing.T) {
 	}
 }
 
-// An error answer from an intermediary is an error, but a permanent one only if it has
-// AWS's code for an error that no retry fixes.
+// An error answer from an intermediary is returned as an error. The error is permanent
+// only if the answer has AWS's code for an error that no retry fixes.
 func TestErrorsOfOthers(t *testing.T) {
 	for body, want := range map[string]error{"<html>Log in</html>": nil, `{"__type":"ResourceNotFoundException"}`: protocol.ErrTable} {
 		_, err := answering(t, 403, body, nil).Get(t.Context(), "orders", 0)
@@ -104,7 +104,8 @@ func TestErrorsOfOthers(t *testing.T) {
 	}
 }
 
-// A claim or a renewal counts only if the item in the answer has the requested values.
+// A claim or a renewal is accepted only if the item in the answer has the requested
+// values.
 func TestWritesThatKeptSomethingElse(t *testing.T) {
 	body := `{"Attributes":{"pool_group":{"S":"orders#0"},"node_id":{"N":"0"},"holder":{"S":"me"},"version":{"N":"1"},"renewal":{"N":"0"},` +
 		`"expires_at":{"N":"1000"},"not_before":{"N":"0"},"reserved_until":{"N":"2000"}}}`

@@ -27,8 +27,8 @@ func IsNil(v any) bool {
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// Checked returns client for a request in ctx. If client is nil, as in a zero [DynamoDB],
-// or ctx is nil, the requests of the returned client fail with an error.
+// Checked returns the client to use for a request with ctx. If client is nil, as in a
+// zero [DynamoDB], or if ctx is nil, every request of the returned client fails.
 func Checked(ctx context.Context, client Client) Client {
 	if IsNil(client) {
 		return noClient{fmt.Errorf("%w: the store has no client: lease.OpenClient returns one", ErrArgument)}

@@ -14,8 +14,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// refusal returns the item that refused a conditional write, and whether err is
-// such a refusal at all. A refusal may lack the item.
+// refusal reports whether err is the refusal of a conditional write, and returns the item
+// that did not meet the condition. The item is nil if the answer does not have it.
 func refusal(err error) (attributes, bool) {
 	var ccf *types.ConditionalCheckFailedException
 	if !errors.As(err, &ccf) {
@@ -41,18 +41,19 @@ func corruptItem(err error) bool {
 
 const remedy = "check the endpoint (AWS_ENDPOINT_URL_DYNAMODB), AWS_REGION and the way there"
 
-// slowCredentials reports whether a call ended while it waited for credentials, so
-// that it is unknown whether there are any. A process without any source of
-// credentials finally tries a virtual machine's own role, whose absence may take
-// long to detect.
+// slowCredentials reports whether a call ended while it was waiting for credentials, so
+// that it is unknown whether there are any. As its last source of credentials, the SDK
+// tries the role of the virtual machine; if there is no such role, it may take long to
+// detect that.
 func slowCredentials(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "get credentials") && !strings.Contains(text, "no EC2 IMDS role found") &&
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 }
 
-// explain turns AWS's answer into our own error. An error that a retry does not fix gets
-// its sentinel and its remedy; any other error means "unknown outcome, try again".
+// explain turns an error of the SDK into one of our own. If a retry does not fix the error,
+// the result wraps a sentinel and names the remedy. Any other result means "unknown
+// outcome, try again".
 func explain(err error, call, table string) error {
 	if err == nil {
 		return nil
@@ -85,8 +86,8 @@ func explain(err error, call, table string) error {
 	case slowCredentials(err):
 		return fmt.Errorf("lease: %s on table %q: %w", call, table, &answerError{"the AWS credentials did not come in time", err})
 	case strings.Contains(text, "get credentials"), strings.Contains(text, "get identity"), strings.Contains(text, "no EC2 IMDS role found"):
-		// Keep which source failed, and how, but leave out the last source that was tried: a
-		// virtual machine's own role adds nothing.
+		// Keep the part that names the failed source and the reason, but leave out the last
+		// source that was tried: the role of a virtual machine adds nothing.
 		_, why, _ := strings.Cut(text, "get credentials: ")
 		why, _, _ = strings.Cut(why, ", operation error ec2imds")
 		return fmt.Errorf("%w: %s: no AWS credentials (%s): give the task a role, set AWS_PROFILE or AWS_ACCESS_KEY_ID, or use an endpoint on 127.0.0.1, which needs none", ErrAccess, call, why)
@@ -146,7 +147,7 @@ func denied(err error) bool {
 	return errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException"
 }
 
-// Reason returns a word for logs and metrics that describes why a request had no answer.
+// Reason returns a word for logs and metrics that describes why a request failed.
 func Reason(err error) string {
 	var api smithy.APIError
 	var neterr net.Error

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// The text of any error on the way has the table and the remedy, and is not what the SDK
-// prints. errors.As still finds the original error.
+// The text of any error on the way to DynamoDB names the table and the remedy, and is not
+// the text of the SDK. errors.As still finds the original error.
 func TestExplain(t *testing.T) {
 	sdk := func(err error) error {
 		return &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "GetItem", Err: err}
@@ -50,8 +50,9 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// If credentials are slow to come, that does not mean that there are none. Without any
-// source of credentials, the last source tried, a virtual machine's role, may be slow too.
+// If credentials are slow to come, that does not mean that there are none. If there is no
+// source of credentials, the last one that the SDK tries, a virtual machine's role, may be
+// slow too.
 func TestSlowCredentials(t *testing.T) {
 	for text, permanent := range map[string]bool{
 		"get identity: get credentials: failed to refresh cached credentials": false,

@@ -54,8 +54,9 @@ func noteStep(name string, w protocol.NoteWrite) storyStep {
 	}}
 }
 
-// story returns the life of a pool in which every write of the format occurs, and most of them also with a condition that refuses
-// them. Names of steps are never reused, because recordings are compared by these names.
+// story returns the life of a pool in which every write of the format occurs. Most of the
+// writes also occur when their condition is not met. Names of steps are never reused,
+// because recordings are compared by these names.
 func story() []storyStep {
 	const ttl, guard = 15 * time.Second, time.Second
 	n := func(id int) protocol.Key { return protocol.Key{Pool: "orders", NodeID: id} }

@@ -53,7 +53,8 @@ func recordings(t *testing.T) (files []string, all [][]recording) {
 	return files, all
 }
 
-// exchange forwards requests and records the writes. If it has a request of an older release, it sends that instead.
+// exchange forwards requests and records the writes. If it has a request of an older
+// release, it sends that request instead.
 type exchange struct {
 	http.RoundTripper
 	table string
@@ -145,7 +146,8 @@ func itemOf(t *testing.T, client *dynamodb.Client, table string, key any) map[st
 	return answer.Item
 }
 
-// The newest recording has the requests of this release. -update keeps the recording before it, and adds one.
+// The newest recording has the requests of this release. -update adds a recording, and
+// keeps the earlier ones.
 func TestRequestsAreRecorded(t *testing.T) {
 	told := tell(t, func(int, string) *recording { return nil })
 	files, all := recordings(t)
@@ -175,9 +177,10 @@ func TestRequestsAreRecorded(t *testing.T) {
 	t.Logf("recorded %s", name)
 }
 
-// The requests of each recording work on items that this release writes, and the reverse. In every mixture of the two, each condition
-// decides as it does in a pool with one release, this release reads every answer, and attributes that both releases would leave equal
-// are equal.
+// The requests of each recording work on items that this release writes, and the requests
+// of this release work on items of the recording. In every mixture of the two, each
+// condition decides as it does in a pool with one release, this release reads every answer,
+// and attributes that both releases would leave equal are equal.
 func TestRecordedRequestsShareAPool(t *testing.T) {
 	files, all := recordings(t)
 	if len(all) == 0 {

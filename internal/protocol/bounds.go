@@ -8,14 +8,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Bounds on the texts and lists of an item. They are the same for readers and writers: an
-// item that exceeds them is corrupt, because a reader must not keep an arbitrary amount of
-// a writer's data.
+// Bounds on the texts and lists of an item. They are the same for readers and writers. An
+// item that exceeds them is corrupt: otherwise a writer could make a reader keep any
+// amount of data.
 const (
 	maxSession  = 64   // bytes of a session; a UUIDv7 has 36
-	maxTask     = 512  // bytes of a task: the limit of Config.Task; an ECS ARN has some 100
+	maxTask     = 512  // bytes of a task: the limit of Config.Task; an ECS ARN has about 100
 	maxMetadata = 1024 // bytes of names and values: the holder's 512, and those that a cluster node adds
-	maxEras     = 64   // widths of a pool: each has more bits than the previous one, except after a repair
+	maxEras     = 64   // eras of a pool: each has more node bits than the previous one, except after a repair
 	maxRegion   = 64   // bytes of a Region's name
 	maxTable    = 255  // bytes of a table's name
 )
@@ -74,15 +74,16 @@ func Trimmed(item map[string]types.AttributeValue) error {
 
 var errOversized = errors.New("it is larger than any item of Nodelease: find out who wrote to it, and remove the attributes that docs/items.md does not have")
 
-// Pages bounds the total of all pages of a Query. A server cannot make a reader
-// continue forever, and a writer cannot make it keep more than its partition
-// legitimately has.
+// Pages bounds the number of items that a Query returns in all its pages. So a server
+// cannot make a reader continue forever, and a writer cannot make a reader keep more items
+// than the partition may have.
 type Pages struct {
 	Most int // items
 	read int
 }
 
-// Next adds a page, and returns an error if no further page is allowed.
+// Next counts the items of a page. It returns an error if there are more than Most items
+// so far, or if an empty page is not the last one.
 func (p *Pages) Next(page *dynamodb.QueryOutput) error {
 	if p.read += len(page.Items); p.read > p.Most {
 		return fmt.Errorf("the partition has more than %d items, which is more than Nodelease writes: delete what is foreign in it", p.Most)

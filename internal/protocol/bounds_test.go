@@ -110,7 +110,7 @@ func TestForeignItemsOfAGroup(t *testing.T) {
 	}
 }
 
-// A Query comes to an end, whatever the answers are.
+// A Query ends, whatever its answers are.
 func TestPagesEnd(t *testing.T) {
 	page := &dynamodb.QueryOutput{Items: make([]map[string]types.AttributeValue, 10), LastEvaluatedKey: attributes{"node_id": num(1)}}
 	p := Pages{Most: 25}
@@ -125,8 +125,8 @@ func TestPagesEnd(t *testing.T) {
 }
 
 // An item is corrupt if parts of it were left out, even if the rest would be a valid item,
-// since nobody knows the missing parts. That also holds for the pool's own item, and the
-// error has the remedy.
+// since the missing parts are unknown. The same holds for the pool's own item. The error
+// names the remedy.
 func TestTrimmedIsCorrupt(t *testing.T) {
 	client, store := newTable(t)
 	lease, pool := itemKey(Key{"orders", 7}), poolKey("orders")

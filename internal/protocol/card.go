@@ -20,16 +20,16 @@ import (
 const Cards = 16
 
 // CardStore is a [Store] with hint cards: copies of the pool's item that are read cheaply,
-// and that may be old. In a store without cards, each start reads the pool's item,
-// strongly consistent.
+// and that may be old. With a store that has no cards, each starting agent reads the
+// pool's item, strongly consistent.
 //
 // A process that has read a card is in the same state as one that read the pool's item
 // some time ago and has been paused since. So nothing relies on a card being current: a
 // write that is based on an old card is refused, or its sender reads the pool's item
 // first. See docs/architecture.md, "The item and its cards".
 type CardStore interface {
-	// Card reads a card, 0 to Cards-1, eventually consistent; nil if it was never
-	// written.
+	// Card reads card n (0 to Cards-1), eventually consistent. It returns nil if the card
+	// was never written.
 	Card(ctx context.Context, pool string, n int) (*PoolItem, error)
 	// WriteCard does one conditional write of a card, with one attempt.
 	WriteCard(ctx context.Context, w WriteCard) (applied bool, err error)
@@ -43,10 +43,11 @@ type WriteCard struct {
 
 // Apply returns the card after the write; see [Write].
 //
-// Invariant: an older copy never replaces a newer one. Each change of the pool increments
-// its revision, except a new verdict or count: of two copies with the same revision, the
-// one with the newer verdict is newer, and then the one with the newer count. To forget a
-// verdict increments the revision, so no late copy brings the verdict back.
+// Invariant: an older copy never replaces a newer one. Every change of the pool increments
+// its revision, except a new verdict or count. So of two copies with the same revision,
+// the one with the newer verdict is newer; if they have the same verdict, the one with the
+// newer count is newer. Forgetting a verdict increments the revision, so that no late copy
+// brings the verdict back.
 func (w WriteCard) Apply(old *PoolItem) (PoolItem, bool) {
 	if old != nil && !w.Item.newerThan(*old) {
 		return PoolItem{}, false
@@ -61,9 +62,9 @@ func (p PoolItem) newerThan(o PoolItem) bool {
 	return cmp.Or(cmp.Compare(p.Revision, o.Revision), cmp.Compare(p.vouchedAt(), o.vouchedAt()), cmp.Compare(p.measuredAt(), o.measuredAt())) > 0
 }
 
-// Behind reports whether a card has to be written again for p; card is nil if it was never
-// written. If only the count of p is newer, that is worth a write only if it is newer by
-// half of its validity.
+// Behind reports whether a card must be written again with p. The card is nil if it was
+// never written. If p differs from the card only by a newer count, a write is worthwhile
+// only if the count is newer by at least half of its validity.
 func (p PoolItem) Behind(card *PoolItem) bool {
 	if card == nil || !p.newerThan(*card) {
 		return card == nil
@@ -72,10 +73,11 @@ func (p PoolItem) Behind(card *PoolItem) bool {
 	return !counted || p.measuredAt()-card.measuredAt() >= p.Measured.Valid.Milliseconds()/2
 }
 
-// HintEnough reports whether a card with p is enough for an agent to start: no change of
-// the width of node IDs is open, which a claimant would have to know, and all groups are
-// open, or enough for the expected holders. If instead agents open groups as they arrive,
-// a herd may since have filled the groups that are open by the card.
+// HintEnough reports whether a card with p is enough for an agent to start. No change of
+// the width of node IDs may be open, because a claimant must know of it. And either all
+// groups must be open, or enough of them for the expected holders: if agents open groups
+// as they arrive, a herd may already have filled the groups that are open according to the
+// card.
 func (p PoolItem) HintEnough() bool {
 	_, last := p.GroupsOpen()
 	enough := last+1 >= p.UsableGroups() || p.Expect > 0 && p.OpenGroups >= GroupsFor(p, p.Expect)
@@ -144,8 +146,8 @@ func (p PoolItem) card() types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: av}
 }
 
-// Card implements [CardStore] with one GetItem, which costs half a read unit. The error
-// for a card whose content no pool's item could have is a *CorruptError.
+// Card implements [CardStore] with one GetItem, which costs half a read unit. The error is
+// a *CorruptError if the card's content could not be that of a pool's item.
 func (d *DynamoDB) Card(ctx context.Context, pool string, n int) (*PoolItem, error) {
 	key := cardKey(pool, n)
 	out, err := Checked(ctx, d.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: aws.Bool(false)}, once)

@@ -84,8 +84,8 @@ func TestOutOfRangeIsNotHealed(t *testing.T) {
 	}
 }
 
-// A narrow pool that has no node IDs, according to its own item, is corrupt. A start
-// returns that error at once, and nothing is read or claimed.
+// A narrow pool that has no node IDs, according to its own item, is corrupt. An agent
+// that starts returns that error at once, and reads and claims nothing.
 func TestNarrowPoolWithoutNodeIDs(t *testing.T) {
 	for name, numbers := range map[string]string{"0": "0", "missing": "", "all below exclude_below": "2"} {
 		t.Run(name, func(t *testing.T) {

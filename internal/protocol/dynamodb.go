@@ -29,8 +29,8 @@ type DynamoDB struct {
 	table  string
 }
 
-// NewDynamoDB returns a store that keeps leases in a table, with the caller's own
-// client. Every call is one attempt, regardless of the client's retries: a hidden
+// NewDynamoDB returns a store that keeps leases in a table and uses the caller's client.
+// Every call is one attempt, whatever the client's own retry settings, because a hidden
 // retry could outlive the lease. lease.Open creates a client from the environment.
 func NewDynamoDB(client Client, table string) *DynamoDB {
 	return &DynamoDB{client: client, table: table}
@@ -89,8 +89,8 @@ func (d *DynamoDB) WritePool(ctx context.Context, w PoolWrite) (PoolResult, erro
 	return PoolResult{Applied: applied, Pool: p}, err
 }
 
-// send does one conditional UpdateItem with one attempt. It returns the item after
-// the write, or the item that refused it.
+// send does one conditional UpdateItem with one attempt. It returns the item after the
+// write, or, if the condition was not met, the item as it is.
 func (d *DynamoDB) send(ctx context.Context, key attributes, u update) (attributes, bool, error) {
 	out, err := Checked(ctx, d.client).UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &d.table, Key: key,
@@ -138,8 +138,8 @@ func (d *DynamoDB) PoolItem(ctx context.Context, pool string) (PoolItem, error) 
 	return d.poolItem(ctx, pool, true)
 }
 
-// EventualPoolItem is PoolItem at half the price, for callers that accept an answer
-// that is a second old.
+// EventualPoolItem is PoolItem at half the price, for callers that accept an answer that
+// may be a second old.
 func (d *DynamoDB) EventualPoolItem(ctx context.Context, pool string) (PoolItem, error) {
 	return d.poolItem(ctx, pool, false)
 }
@@ -149,7 +149,8 @@ func (d *DynamoDB) poolItem(ctx context.Context, pool string, consistent bool) (
 	if err != nil {
 		return PoolItem{}, err
 	}
-	// The time is returned even if there is no item: a seed needs it to check its clock.
+	// The time is returned even if there is no item: a process that seeds the pool needs
+	// the time to check its own clock.
 	at, _ := middleware.GetServerTime(out.ResultMetadata)
 	if len(out.Item) == 0 {
 		return PoolItem{ServerTime: at}, fmt.Errorf("%w: table %q has no pool %q: seed it (nodelease seed --pool %s --size 1024), or check NODELEASE_POOL", ErrPoolNotSeeded, d.table, pool, pool)
@@ -162,14 +163,14 @@ func (d *DynamoDB) poolItem(ctx context.Context, pool string, consistent bool) (
 	return *p, nil
 }
 
-// Group implements [Store]. One group is one Query of one page: 256 items of at
-// most 1 KB.
+// Group implements [Store]. Reading a group takes one Query of one page, with 256 items
+// of at most 1 KB.
 func (d *DynamoDB) Group(ctx context.Context, pool string, group int) (Group, error) {
 	return d.query(ctx, pool, group, Whole, true)
 }
 
-// EventualGroup is Group at half the price, for callers that accept an answer that is a
-// second old; see [EventualStore].
+// EventualGroup is Group at half the price, for callers that accept an answer that may be
+// a second old; see [EventualStore].
 func (d *DynamoDB) EventualGroup(ctx context.Context, pool string, group int) (Group, error) {
 	return d.query(ctx, pool, group, Whole, false)
 }
@@ -203,7 +204,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 		}
 		for i, av := range out.Items {
 			n, _ := strconv.Atoi(numberOf(av[sortKey]))
-			if part != Whole && n >= end { // where node IDs are missing, a part reaches into the next
+			if part != Whole && n >= end { // if node IDs are missing, the page extends into the next part
 				break
 			}
 			l, err := decodeLease(Key{pool, n}, av)
@@ -228,8 +229,8 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 	}
 }
 
-// Check implements [Store] with one DescribeTable. If that call is denied, it
-// returns ErrUnchecked, which a start reports as a warning.
+// Check implements [Store] with one DescribeTable. If the role may not call
+// DescribeTable, Check returns ErrUnchecked, which a starting agent reports as a warning.
 func (d *DynamoDB) Check(ctx context.Context) error {
 	_, err := d.Judge(ctx)
 	return err
@@ -278,9 +279,9 @@ func (d *DynamoDB) Judge(ctx context.Context) (*Verdict, error) {
 	return v, nil
 }
 
-// replicated reports whether the table has a replica in a Region other than its own.
-// A global table in one Region may list itself. If the table's ARN has no Region, every
-// replica counts as being in another Region.
+// replicated reports whether the table has a replica in a Region other than its own. A
+// global table in one Region may list itself. If the table's ARN has no Region, every
+// replica is taken to be in another Region.
 func replicated(t *types.TableDescription) bool {
 	own := ""
 	if parts := strings.Split(aws.ToString(t.TableArn), ":"); len(parts) == 6 && parts[0] == "arn" {

@@ -130,8 +130,8 @@ func TestCorruptItems(t *testing.T) {
 	}
 }
 
-// Agents that do not know a widening try leave the node IDs that are marked with it alone:
-// claims and renewals have the newest try that their agent knows.
+// Agents that have not seen a widening try leave the node IDs with its mark alone: a claim
+// or a renewal carries the newest try that its agent has seen.
 func TestWidenTryIsRespected(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
 		store := protocol.NewDynamoDB(client, table)
@@ -188,7 +188,7 @@ func (r *reads) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...fun
 	return r.Client.GetItem(ctx, in, o...)
 }
 
-// If a refusal has the item, no read follows.
+// If the answer to a refused write has the item, the store does not read the item.
 func TestRefusalNeedsNoRead(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
 		put(t, client, table, heldItem())

@@ -7,7 +7,7 @@ import (
 
 // Errors at a start that a retry does not fix. Their texts name the remedy.
 var (
-	// ErrTable is returned when the table does not exist or has other keys.
+	// ErrTable is returned when the table does not exist or has different keys.
 	ErrTable = errors.New("lease: table unusable")
 	// ErrAccess is returned when credentials or permissions are missing.
 	ErrAccess = errors.New("lease: no access")
@@ -23,17 +23,17 @@ var (
 	ErrClockSkew = errors.New("lease: clock skew")
 )
 
-// errNoTable is the ErrTable of a table that does not exist, as opposed to one with
-// other keys.
+// errNoTable is the ErrTable for a table that does not exist, as opposed to one with
+// different keys.
 var errNoTable = fmt.Errorf("%w", ErrTable)
 
-// ErrUnchecked is returned by [Store.Check] when it is not permitted to check. It is only
-// a warning, since the role may still permit all that a lease needs.
+// ErrUnchecked is returned by [Store.Check] when the role does not permit the check. It is
+// only a warning, since the role may still permit everything that a lease needs.
 var ErrUnchecked = errors.New("lease: table not checked")
 
 // CorruptError reports an item with missing or wrongly typed attributes. Such an item
 // blocks no one: its node ID is skipped and reported. The item is never replaced by a new
-// one, since that could repeat IDs.
+// one, since the new item could permit repeated IDs.
 type CorruptError struct {
 	Pool   string
 	NodeID int // -1: the pool's own item
@@ -49,9 +49,9 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Passing reports whether an error that is Permanent may still pass for a process
-// that can wait: tokens expire and are replaced, permissions and tables arrive with
-// the rest of a deployment, clocks are corrected.
+// Passing reports whether a Permanent error may still go away while a process waits: tokens
+// expire and are replaced, permissions and tables arrive with the rest of a deployment, and
+// clocks are corrected.
 func Passing(err error) bool {
 	for _, e := range []error{errNoTable, ErrAccess, ErrPoolNotSeeded, ErrClockSkew} {
 		if errors.Is(err, e) {

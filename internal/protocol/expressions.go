@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// update is an UpdateItem in DynamoDB's words.
+// update has the expressions and values of an UpdateItem request.
 type update struct {
 	set    string
 	remove string // the part of a pool change that follows its SET
@@ -17,14 +17,14 @@ type update struct {
 	values attributes
 }
 
-// The writes, side by side. In DynamoDB, right-hand sides see the item before the
-// write, and a comparison with a missing attribute is false. Every condition names the
-// attributes that must exist and their range, so a write to a corrupt item is refused and
-// does not repair it. A condition cannot require a whole number; decodeLease checks that
-// on the resulting item before the lease is used.
+// The expressions of all writes. In DynamoDB, the right-hand side of an assignment has the
+// values from before the write, and a comparison with a missing attribute is false. Every
+// condition names the attributes that must exist and their ranges. So a write to a corrupt
+// item is refused instead of repairing the item. A condition cannot require that a number
+// is whole: decodeLease checks that on the resulting item before the lease is used.
 
-// A node ID is seeded once, and only if there is no item at all: seeding it again would
-// lose the record of its stamped milliseconds.
+// A node ID is seeded only if it has no item at all. Seeding it again would lose the
+// record of its stamped milliseconds.
 func (w Seed) update() update {
 	u := update{
 		set:    "SET version = :zero, reserved_until = :floor",
@@ -38,10 +38,10 @@ func (w Seed) update() update {
 	return u
 }
 
-// The new span begins where the stored one ended, in the same atomic write, so
-// spans of one node ID never overlap, regardless of clocks (S1 of docs/guarantees.md).
-// The guards on expires_at and reserved_until are only needed so that at most one process
-// at a time believes that it holds the node ID (S2).
+// The new span begins where the stored span ended, in the same atomic write, so spans of
+// one node ID never overlap, regardless of clocks (S1 of docs/guarantees.md). The guards
+// on expires_at and reserved_until are only needed so that at most one process at a time
+// believes that it holds the node ID (S2).
 func (w Claim) update() update {
 	u := update{
 		set: "SET holder = :session, task = :task, version = version + :one, renewal = :zero, lease_ms = :ttl, " +
@@ -57,7 +57,7 @@ func (w Claim) update() update {
 			":nobody": str(""), ":most": num(int64(mostEver - 1)), ":known": num(w.WidenTry), ":expired_before": millis(w.expiredBefore()), ":reserved_by": millis(w.reservedBy()),
 		},
 	}
-	var gone []string // what the previous holder may have left
+	var gone []string // attributes that the previous holder may have left
 	if w.OnDemand {
 		u.set += ", on_demand = :on_demand"
 		u.values[":on_demand"] = boolean(true)
@@ -109,9 +109,9 @@ func (w Renew) update() update {
 	return u
 }
 
-// A release frees milliseconds that were reserved and not stamped, so only the holder may
-// send it, after the fence. It is refused if the item has a later renewal than the
-// sender's own: that comes from a copy of the process, which may be stamping those
+// A release frees milliseconds that were reserved but not stamped. So only the holder may
+// send it, and only after the fence. It is refused if the item has a later renewal than
+// the sender's own: a copy of the process sent that renewal, and may be stamping those
 // milliseconds.
 func (w Release) update() update {
 	return update{
@@ -124,10 +124,10 @@ func (w Release) update() update {
 	}
 }
 
-// Two copies of one process hold this lease. Neither may keep it, and reserved_until
-// does not go back: no third process may stamp milliseconds that either of them
-// still can. Because of the condition on the renewal that was seen, the new
-// reserved_until covers everything that the copy has reserved.
+// Two copies of one process hold this lease, and neither may keep it. reserved_until does
+// not go back, because no third process may stamp milliseconds that one of the copies can
+// still stamp. The item must have the renewal that the sender has seen, so the new
+// reserved_until covers everything that the other copy has reserved.
 func (w FreeCopy) update() update {
 	return update{
 		set:    "SET reserved_until = :reserved_until, previous = :previous REMOVE holder, expires_at, taken_from",
@@ -139,9 +139,10 @@ func (w FreeCopy) update() update {
 	}
 }
 
-// A session that never learned that its claim succeeded has stamped and renewed nothing.
-// So a renewal in the item comes from a copy of the process that was made while the claim
-// was in doubt. That copy may stamp what it reserved, and the write is refused.
+// A session that does not know whether its claim succeeded has stamped and renewed
+// nothing. So if the item has a renewal, it was sent by a copy of the process that was
+// made while the outcome of the claim was unknown. That copy may stamp what it reserved,
+// so the write is refused.
 func (w Abandon) update() update {
 	return update{
 		set:    "SET reserved_until = not_before REMOVE holder, expires_at",
@@ -163,7 +164,7 @@ func (w Reap) update() update {
 	}
 }
 
-// An operator frees the lease that they saw, never a later one.
+// An operator frees only the lease that the operator has seen, never a later one.
 func (w ForceRelease) update() update {
 	return update{
 		set:    "SET previous = :previous REMOVE holder, expires_at, taken_from",
@@ -172,9 +173,10 @@ func (w ForceRelease) update() update {
 	}
 }
 
-// Retiring must not create an item, since that would be a node ID seeded at time 0. The
-// write is conditional on the revision of the pool that caused it: if it arrives late, it
-// cannot undo a later resize.
+// Retiring must not create an item, since the new item would be that of a node ID seeded
+// at time 0. The write carries the revision of the resize that caused it, and is refused
+// if the item has that revision or a later one. So a late write cannot undo a later
+// resize.
 func (w Retire) update() update {
 	u := update{
 		set:    "SET resize = :resize REMOVE retired",
@@ -196,9 +198,9 @@ func (w Raise) update() update {
 	}
 }
 
-// revised completes a change of an existing pool. It adds a condition on the item
-// format, so that only releases that know this format change the item, and it increments
-// the revision.
+// revised completes a change of an existing pool. It adds a condition on the item format,
+// so that only releases that support this format change the item, and it increments the
+// revision.
 func revised(u update) update {
 	u.set += ", revision = revision + :one" + u.remove
 	u.onlyIf = "item_format = :format AND revision >= :one AND " + u.onlyIf
@@ -236,9 +238,9 @@ func (w CreatePool) update() update {
 	return u
 }
 
-// Any agent may open a group, so this write is conditional on the open groups that the
-// agent last read, and not on the revision: the open groups only decide where agents
-// search first.
+// Any agent may open a group. The write is conditional on the number of open groups that
+// the agent last read, and not on the revision, because the open groups only decide where
+// agents search first.
 func (w OpenGroups) update() update {
 	return revised(update{
 		set:    "SET open_groups = :to",
@@ -247,8 +249,8 @@ func (w OpenGroups) update() update {
 	})
 }
 
-// An operator sends this write, so it is conditional on the revision: if it arrived late,
-// it would close groups that were opened since and have leases.
+// An operator sends this write, and it is conditional on the revision: otherwise a late
+// write could close groups that were opened since then and have leases.
 func (w ExpectHolders) update() update {
 	return revised(update{
 		set:    "SET expect = :expect, open_groups = :to",
@@ -258,8 +260,9 @@ func (w ExpectHolders) update() update {
 }
 
 // A resize is conditional on the revision, not on the size: a size may recur (8, 4, 8),
-// and a late resize must not undo later changes. A change of the layout is conditional on
-// the revision too, because it must not miss a layout that an agent has bound.
+// and a late resize must not undo later changes. An agent that binds a layout increments
+// the revision too, so a resize cannot miss a layout that has too few node IDs for the new
+// size.
 func (w ResizePool) update() update {
 	return revised(update{
 		set:    "SET pool_size = :to, resized_at = :at",
@@ -278,9 +281,9 @@ func (w RaiseFloor) update() update {
 	})
 }
 
-// The first agent that is about to stamp chooses the layout, once, which must have room
-// for every node ID of the pool. All other agents find this layout and use it. While an
-// operator replaces a layout, none can be bound.
+// The first agent that is about to stamp chooses the layout of the pool, and all other
+// agents use it. The layout must have room for every node ID of the pool. While an
+// operator replaces a layout, no agent can bind one.
 func (w BindLayout) update() update {
 	return revised(update{
 		set:    "SET layout = :layout",
@@ -290,8 +293,8 @@ func (w BindLayout) update() update {
 }
 
 // Between SuspendLayout and ReplaceLayout, both sent by an operator, the pool has no
-// layout, so no agent begins to stamp; leasepool.Pool.SetLayout searches for claims
-// meanwhile. Both writes are conditional on the revision.
+// layout, so no agent begins to stamp. In the meantime, leasepool.Pool.SetLayout searches
+// for claims. Both writes are conditional on the revision.
 func (w SuspendLayout) update() update {
 	return revised(update{
 		set:    "SET layout_before = layout",
@@ -302,10 +305,11 @@ func (w SuspendLayout) update() update {
 }
 
 // A layout that is marked as final stays: SuspendLayout, the only write that removes a
-// layout, requires that it is not marked. While an operator replaces a layout, there is
-// none to mark. The mark increments the revision, because older releases do not know it.
-// If their operator searched for claims before the mark, SuspendLayout is refused by its
-// revision; if afterwards, the search finds the claim.
+// layout, requires that the layout is not marked. While an operator replaces a layout,
+// there is none to mark. The mark increments the revision, because older releases ignore
+// the mark. If an operator with an older release searched for claims before the mark,
+// SuspendLayout is refused because of its revision; if after the mark, the search finds
+// the claim.
 func (w FinalizeLayout) update() update {
 	return revised(update{
 		set:    "SET layout_final = :true",
@@ -341,9 +345,10 @@ func (w Measure) update() update {
 
 // The writes that change a width: widening.go explains how they work together.
 
-// With a new try, the previous try can no longer be committed. The write is conditional
-// on widen_numbers, since E is later than all reservations on the node IDs below it; while
-// the try is open, no others are added.
+// Once a new try has begun, the previous try can no longer be committed. E, the beginning
+// of the new width, is later than every reservation on the node IDs below widen_numbers,
+// so the write is conditional on widen_numbers. While the try is open, no node IDs are
+// added.
 func (w BeginWiden) update() update {
 	return revised(update{
 		set:    "SET widen_try = :try, widen_from = :from, widen_bits = :bits, widen_state = :open",
@@ -356,7 +361,8 @@ func (w BeginWiden) update() update {
 	})
 }
 
-// A try is either voided or committed, since both require that it is still open.
+// A try is either voided or committed, never both: both writes require that it is still
+// open.
 func (w VoidWiden) update() update {
 	return revised(update{
 		set:    "SET widen_state = :void",
@@ -365,8 +371,8 @@ func (w VoidWiden) update() update {
 	})
 }
 
-// A width takes effect only by a commit, and only the width of the try whose marks the
-// sender has seen.
+// A width takes effect only by a commit. The conditions on widen_from and widen_bits
+// ensure that this is the width of the try whose marks the sender has seen.
 func (w CommitWiden) update() update {
 	return revised(update{
 		set: "SET eras = list_append(eras, :era), widen_state = :done",
@@ -389,10 +395,10 @@ func (w AddNumbers) update() update {
 	})
 }
 
-// A mark is refused if any millisecond from w.From on is reserved already. After the mark,
-// only agents that have seen this try may reserve such milliseconds. A missing node ID is
-// created, so that a late seed does not create it without the mark. Marks of an older try
-// are refused.
+// A mark is refused if any millisecond from w.From on is already reserved. After the mark,
+// only agents that have seen this try may reserve such milliseconds. If the item is
+// missing, the mark creates it, so that a late seed does not create it without the mark.
+// Marks of an older try are refused.
 func (w Mark) update() update {
 	return update{
 		set: "SET widen_try = :try, version = if_not_exists(version, :zero), reserved_until = if_not_exists(reserved_until, :floor)",

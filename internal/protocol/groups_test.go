@@ -6,7 +6,8 @@ import (
 )
 
 // A pool doubles its open groups until all are open. A narrow pool opens no groups that
-// would cost its IDs a bit too early: a fleet of 1,024 has its final width after two changes.
+// would cost its IDs a sequence bit too early: a fleet of 1,024 has its final width after
+// two changes.
 func TestOpenNext(t *testing.T) {
 	steps := func(p PoolItem) (open []int) {
 		for p.OpenGroups < p.UsableGroups() {

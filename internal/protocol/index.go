@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// PoolIndex is the partition with the names of the table's pools, one item per
-	// pool. Its key has no pool's name before the #, so it is not a group of any pool.
+	// PoolIndex is the partition with the names of the table's pools, one item per pool.
+	// Its key has no pool name before the #, so it is not the key of a group of any
+	// pool.
 	PoolIndex = "#pools"
 	// indexed is the attribute with a pool's name. The sort key is a hash of the name.
 	indexed = "pool_name"
@@ -29,8 +30,8 @@ func indexNode(pool string) string {
 	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:])>>11, 10)
 }
 
-// RecordPool adds a pool to the table's index. It may be repeated. Only lists for people
-// depend on the index.
+// RecordPool adds a pool to the table's index. The call may be repeated. Only the lists
+// that people read depend on the index.
 func (d *DynamoDB) RecordPool(ctx context.Context, pool string) error {
 	if err := CheckPoolName(pool); err != nil {
 		return err

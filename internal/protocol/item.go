@@ -234,7 +234,7 @@ func rawKey(group string, node int) attributes {
 // larger value could overflow when it is incremented.
 const mostEver = 1<<53 - 1
 
-// plausible reports whether an item may have ms as a time: from 1970 to 9999.
+// plausible reports whether ms is a time that an item may have: from 1970 to 9999.
 func plausible(ms int64) bool { return ms >= 0 && ms < 253402300800000 }
 
 // floorOf returns the floor of a pool; 0 means that none was set.

@@ -22,11 +22,11 @@ import (
 // Tests with items that no program of ours has written: with attributes that are missing,
 // of the wrong type, huge or negative.
 
-// fuzzNode is the node ID whose item is strange, between two with normal items.
+// fuzzNode is the node ID whose item is strange, between two node IDs with normal items.
 const fuzzNode = 5
 
-// strange makes attributes from bytes, which decide for each name whether it exists, and
-// its type and value.
+// strange makes attributes from bytes. For each name, the bytes decide whether the
+// attribute exists, and which type and value it has.
 func strange(data []byte, names ...string) attributes {
 	av := attributes{}
 	next := func(n int) []byte {
@@ -208,7 +208,7 @@ func FuzzItem(f *testing.F) {
 }
 
 // sound reports whether the attributes on which the uniqueness of IDs depends are valid.
-// Each claim rewrites the others (task, renewal, metadata, …).
+// Each claim rewrites the other attributes (task, renewal, metadata, …).
 func sound(av attributes) bool {
 	core := itemKey(Key{"p", fuzzNode})
 	for _, name := range []string{"version", "reserved_until"} {
@@ -221,7 +221,7 @@ func sound(av attributes) bool {
 }
 
 // mustNotHeal reports whether a write relies on the item's reserved_until and version. The
-// holder's own writes bring their own values, and an operator's raise is meant as a repair.
+// holder's own writes carry their own values, and an operator's raise is meant as a repair.
 func mustNotHeal(w Write) bool {
 	switch w.(type) {
 	case Claim, Seed:

@@ -85,11 +85,12 @@ func (l Lease) Predecessor() *Previous {
 	return l.Previous
 }
 
-// IDsUntil returns the time until which the holder can make IDs if it gets no answer from
-// the table from now on, according to the table and with the default guards; the zero time
-// if there is no holder. A holder with more than a minimal reserve makes IDs for longer
-// than its lease. Guards that are shorter than the defaults lengthen this time; longer
-// guards shorten it by up to a few seconds.
+// IDsUntil returns the time until which the holder can make IDs if the table does not
+// answer it from now on. The time follows from the stored reservation and the default
+// guards; it is zero if there is no holder. A holder whose reserve is longer than the
+// minimum can make IDs for longer than its lease. If the holder's guards are shorter than
+// the defaults, the true time is later; if they are longer, it is up to a few seconds
+// earlier.
 func (l Lease) IDsUntil() time.Time {
 	if l.Holder == "" || l.ReservedUntil.IsZero() {
 		return time.Time{}
@@ -98,13 +99,14 @@ func (l Lease) IDsUntil() time.Time {
 	return l.ReservedUntil.Add(-guard - claimGuard)
 }
 
-// DefaultGuards returns the guard and the claim guard of a lease that sets no others.
+// DefaultGuards returns the guard and the claim guard of a lease that does not set its
+// own.
 func DefaultGuards(ttl time.Duration) (guard, claimGuard time.Duration) {
 	return min(2*time.Second, ttl/5).Truncate(time.Millisecond), min(time.Second, ttl/10).Truncate(time.Millisecond)
 }
 
-// Fenced reports whether Version is a fencing token. It is not if the node ID is fixed,
-// without a lease.
+// Fenced reports whether Version is a fencing token. Version is not a fencing token if the
+// node ID is fixed and has no lease.
 func (l Lease) Fenced() bool { return l.Version > 0 }
 
 // State is the state of a node ID at a given time, for a reader whose clock reads now.
@@ -135,7 +137,8 @@ func (l Lease) State(now time.Time) State {
 	return Free
 }
 
-// Clone returns a deep copy of the lease, so that its reader cannot change the original.
+// Clone returns a deep copy of the lease, so that a reader of the copy cannot change the
+// original.
 func (l Lease) Clone() Lease {
 	l.Metadata = maps.Clone(l.Metadata)
 	if l.Previous != nil {

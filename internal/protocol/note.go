@@ -10,15 +10,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Note is the item, in partition "<pool>#note" with node ID 0, in which claimants that
-// wait for a node ID of the pool announce it, and in which releases leave node IDs for
-// them. It has only hints: a claimant that follows one sends a claim, and the condition of
-// the claim decides. Losing the note is always safe.
+// Note is the item in which claimants announce that they are waiting for a node ID of the
+// pool, and in which releases leave node IDs for them. Its partition is "<pool>#note" and
+// its node ID is 0. A note has only hints: a claimant that follows one sends a claim, and
+// the condition of the claim decides. Losing the note is always safe.
 type Note struct {
 	Pool string
-	// Until is the time up to which somebody waits; zero if nobody ever did.
+	// Until is the time up to which some claimant waits; zero if none ever did.
 	Until time.Time
-	// Offers are node IDs that were released while somebody waited, in no order.
+	// Offers are node IDs that were released while a claimant waited, in no order.
 	Offers []Offer
 }
 
@@ -31,20 +31,21 @@ type Offer struct {
 const (
 	// NoteSpan is how far ahead a waiting claimant writes Until.
 	NoteSpan = time.Minute
-	// noteFar is how far ahead Until counts: it bounds for how long a wrong clock makes
-	// releases write.
+	// noteFar is how far ahead Until may be. It bounds how long a wrong clock can make
+	// releases write to the note.
 	noteFar = 2 * NoteSpan
-	// NotePlaces is how many offers a note has room for. With all of them it stays below
-	// 1 KB, one write unit.
+	// NotePlaces is how many offers a note has room for. A note with that many offers is
+	// smaller than 1 KB, so each write costs one write unit.
 	NotePlaces = 64
-	// mostNote is the maximum size of a note, in bytes: half a read unit reads as much.
+	// mostNote is the maximum size of a note, in bytes: an eventually consistent read of
+	// this size costs half a read unit.
 	mostNote = 4 << 10
 )
 
-// Awaited reports whether somebody waits at now.
+// Awaited reports whether a claimant waits at now.
 //
-// Invariant: an Until too far ahead does not count, because its writer's clock was wrong,
-// and releases would go on writing for nobody until that time.
+// Invariant: an Until too far ahead is ignored. The clock of its writer was wrong, and
+// until that time releases would write offers for nobody.
 func (n Note) Awaited(now time.Time) bool {
 	return now.Before(n.Until) && !n.Until.After(now.Add(noteFar))
 }
@@ -56,8 +57,9 @@ func (n Note) Due(now time.Time) bool {
 }
 
 // Wants reports whether a node ID that is released at a given time should be left in the
-// note: somebody waits, and the note has few recent offers to choose from. If a whole
-// fleet ended at once, it would otherwise write more than one partition takes.
+// note: a claimant must be waiting, and the note must have few recent offers. Without the
+// second condition, a whole fleet that ends at once would send more writes than one
+// partition accepts.
 func (n Note) Wants(at time.Time) bool {
 	recent := 0
 	for _, o := range n.Offers {
@@ -68,13 +70,14 @@ func (n Note) Wants(at time.Time) bool {
 	return n.Awaited(at) && recent < NotePlaces/2
 }
 
-// NoteStore is a [Store] that keeps notes. Without one, claimants wait by reading groups.
+// NoteStore is a [Store] that keeps notes. With a store that has none, waiting claimants
+// read groups.
 type NoteStore interface {
 	// Note reads a pool's note, eventually consistent. If there is none, it returns a
 	// Note with only the pool's name.
 	Note(ctx context.Context, pool string) (Note, error)
 	// WriteNote does one conditional write of a note, with one attempt. It returns the
-	// note after the write, or the note that refused it.
+	// note after the write, or, if the condition was not met, the note as it is.
 	WriteNote(ctx context.Context, w NoteWrite) (n Note, applied bool, err error)
 }
 
@@ -84,7 +87,7 @@ type NoteWrite interface {
 	Apply(old Note) (Note, bool)
 }
 
-// Await announces that somebody waits.
+// Await announces that a claimant waits.
 type Await struct {
 	Pool  string
 	Seen  time.Time // the Until that was read; zero if there was none
@@ -125,8 +128,9 @@ func (w Leave) Apply(old Note) (Note, bool) {
 	return n, true
 }
 
-// The write is conditional on the time that was read: of several claimants that begin to
-// wait at once, one writes, and a write that arrives late does not bring back its time.
+// The write is conditional on the Until that the sender has read. So of several claimants
+// that begin to wait at once, only one writes, and a write that arrives late does not
+// replace a newer Until.
 func (w Await) update() update {
 	u := update{set: "SET waiting_until = :until", onlyIf: "attribute_not_exists(waiting_until)", values: attributes{":until": millis(w.Until)}}
 	if !w.Seen.IsZero() {
@@ -136,9 +140,9 @@ func (w Await) update() update {
 	return u
 }
 
-// A release writes only while the stored time says that somebody waits, even if a clock is
-// wrong. The attribute follows from the node ID, so that concurrent releases do not refuse
-// each other, and the note does not grow.
+// A release is written only if waiting_until is later than the release, but not too far
+// ahead of it, whatever the clocks read. The name of the attribute follows from the node
+// ID, so concurrent releases do not refuse each other, and the note does not grow.
 func (w Leave) update() update {
 	return update{
 		set:    "SET " + place(w.NodeID) + " = :offer",
@@ -151,7 +155,7 @@ func (w Leave) update() update {
 }
 
 // place returns the attribute for a node ID's offer. Node IDs that are equal modulo
-// NotePlaces share one.
+// NotePlaces share an attribute.
 func place(node int) string { return "o" + strconv.Itoa(node%NotePlaces) }
 
 // Note implements [NoteStore].
@@ -184,8 +188,9 @@ func (d *DynamoDB) WriteNote(ctx context.Context, w NoteWrite) (Note, bool, erro
 // noteKey returns the table's key of a pool's note.
 func noteKey(pool string) attributes { return rawKey(pool+"#note", 0) }
 
-// decodeNote decodes a note. The error for a note that is too large to be polled, or whose
-// time is not plausible, is a *CorruptError. Offers that no release writes are left out.
+// decodeNote decodes a note. The error is a *CorruptError if the note is too large to be
+// polled, or if its time is not plausible. Offers that no release would write are left
+// out.
 func decodeNote(pool string, av attributes) (Note, error) {
 	n := Note{Pool: pool}
 	size := 0

@@ -16,8 +16,8 @@ const MaxPoolSize = 1 << 16
 
 var poolName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// CheckPoolName returns an error unless a pool's name is 1 to 64 of [A-Za-z0-9._-].
-// Since it has no #, no pool looks like a group of another pool.
+// CheckPoolName returns an error unless name is 1 to 64 characters of [A-Za-z0-9._-]. Since
+// a name has no #, the key of a pool never looks like that of a group of another pool.
 func CheckPoolName(name string) error {
 	if !poolName.MatchString(name) {
 		return fmt.Errorf("pool name %q: use 1 to 64 of A-Z a-z 0-9 . _ -", name)
@@ -30,10 +30,10 @@ type PoolItem struct {
 	Pool   string `json:"pool"`
 	Format int    `json:"item_format"` // of all items of the pool; this package writes ItemFormat
 	Size   int    `json:"pool_size"`   // node IDs are below it
-	// OpenGroups is the number of groups, lowest first, in which claimants first try.
+	// OpenGroups is the number of groups, lowest first, that claimants try first.
 	OpenGroups int `json:"open_groups"`
-	// ExcludeBelow is how many node IDs, the lowest, are never leased: they are for
-	// unmanaged processes.
+	// ExcludeBelow is the number of node IDs, counted from 0, that are never leased: they
+	// are for unmanaged processes.
 	ExcludeBelow int       `json:"exclude_below"`
 	CreatedAt    time.Time `json:"created_at,omitzero"`
 	ResizedAt    time.Time `json:"resized_at,omitzero"`
@@ -42,24 +42,25 @@ type PoolItem struct {
 	// Measured is written. Each write of an operator is conditional on the revision that
 	// the operator has seen.
 	Revision int64 `json:"revision"`
-	// Floor never goes back. A node ID that is created later stamps only milliseconds
-	// after it. If none was set, Floor is zero, and each node ID begins at its creation.
+	// Floor is a time that never goes back. A node ID that is created later stamps only
+	// milliseconds after Floor. If no floor was set, Floor is zero, and each node ID begins
+	// at its creation.
 	Floor time.Time `json:"floor,omitzero"`
 	// Layout is the layout of the pool's IDs; nil until one is seeded or bound.
 	Layout *IDLayout `json:"layout,omitempty"`
-	// LayoutBefore is the layout that an operator is about to replace: no agent
-	// begins to make IDs until that is done.
+	// LayoutBefore is the layout that an operator is about to replace. No agent begins to
+	// make IDs until the operator has replaced it.
 	LayoutBefore *IDLayout `json:"layout_before,omitempty"`
 	// LayoutFinal reports that operators can no longer correct the layout; see
 	// [PoolItem.FinalLayout].
 	LayoutFinal bool `json:"layout_final,omitempty"`
-	// Expect is the expected number of holders; 0 means unknown. It never goes back.
+	// Expect is the expected number of holders; 0 means unknown. It never decreases.
 	Expect   int       `json:"expect,omitempty"`
 	Verdict  *Verdict  `json:"verdict,omitempty"`
 	Measured *Measured `json:"measured,omitempty"`
 
-	// Eras are the widths that the node IDs of a narrow pool have had; see
-	// leasepool.Spec. They decode its IDs: [snowflake.Eras.Decompose].
+	// Eras are the widths that the node IDs of a narrow pool have had; see leasepool.Spec.
+	// [snowflake.Eras.Decompose] decodes the IDs of the pool with them.
 	Eras snowflake.Eras `json:"eras,omitempty"`
 	// Numbers is the bound below which node IDs of a narrow pool exist or may be created.
 	Numbers int `json:"widen_numbers,omitempty"`
@@ -71,9 +72,9 @@ type PoolItem struct {
 	ServerTime time.Time `json:"-"`
 }
 
-// ItemFormat is the format of the items that this package reads and writes. It
-// grows only when an older release must not ignore a change; docs/items.md lists
-// every item and attribute.
+// ItemFormat is the format of the items that this package reads and writes. It is
+// incremented only when older releases must not ignore a change; docs/items.md lists every
+// item and attribute.
 const ItemFormat = 2
 
 // Measured is the last count of the pool's node IDs.
@@ -85,8 +86,8 @@ type Measured struct {
 	Valid time.Duration `json:"valid_ns,omitempty"`
 }
 
-// Fresh reports whether the measurement is still valid at now. A measurement from more than
-// skew in the future is not valid, because some clock must have been wrong.
+// Fresh reports whether the measurement is still valid at now. A measurement that was made
+// more than skew in the future is not valid, because some clock must have been wrong.
 func (m *Measured) Fresh(now time.Time, skew time.Duration) bool {
 	return m != nil && m.Held >= 0 && m.Cooling >= 0 && !m.At.After(now.Add(skew)) && now.Before(m.At.Add(m.Valid))
 }
@@ -153,8 +154,9 @@ func (p PoolItem) Limit() int {
 // UsableGroups returns the number of groups with node IDs that can be claimed.
 func (p PoolItem) UsableGroups() int { return (p.Limit() + GroupSize - 1) / GroupSize }
 
-// GroupsOpen returns the first and the last group in which node IDs are leased. If all
-// open node IDs are excluded, the next group counts too.
+// GroupsOpen returns the first and the last group in which node IDs are leased. If all node
+// IDs of the open groups are excluded, the first group with other node IDs is treated as
+// open.
 func (p PoolItem) GroupsOpen() (first, last int) {
 	first = p.ExcludeBelow / GroupSize
 	return first, max(first, min(p.OpenGroups, p.UsableGroups())-1)
@@ -166,11 +168,11 @@ func GroupsFor(p PoolItem, expect int) int {
 	return min((p.ExcludeBelow+expect+(expect+1)/2+GroupSize-1)/GroupSize, p.Groups())
 }
 
-// OpenNext returns how many groups should be open once the present ones have filled
-// up: twice as many, so that a fleet of any size has room after a few rounds. There must
-// be a group that is not open yet. A narrow pool opens only as many groups as fit the
-// width that its next group needs: with more of them, all IDs would lose a bit before
-// that is necessary.
+// OpenNext returns how many groups should be open once the present ones have filled up:
+// twice as many, so that a fleet of any size has room after a few rounds. There must be a
+// group that is not open yet. A narrow pool opens only as many groups as fit the width that
+// its next group needs: with more groups, all IDs would lose a sequence bit before that is
+// necessary.
 //
 // No promise depends on the number of open groups. Exclusivity and reservations are
 // conditions on each node ID's own item, in any group, and a width changes only by a try

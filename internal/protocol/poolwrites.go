@@ -18,8 +18,8 @@ type CreatePool struct {
 	Size, OpenGroups, ExcludeBelow int
 	At, Floor                      time.Time
 	Layout                         *IDLayout // nil: the first agent that is about to stamp binds one
-	// NodeBits is the first width of a narrow pool; else 0. Numbers is at most the
-	// number of node IDs that have this width.
+	// NodeBits is the first width of a narrow pool, or 0 if the pool is not narrow.
+	// Numbers is at most the number of node IDs that fit into this width.
 	NodeBits, Numbers int
 	Expect            int // holders; 0: unknown
 }
@@ -42,7 +42,7 @@ func (w CreatePool) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// OpenGroups changes the number of groups in which claimants first try.
+// OpenGroups changes the number of groups that claimants try first.
 type OpenGroups struct {
 	Pool     string
 	From, To int
@@ -211,8 +211,8 @@ func (w FinalizeLayout) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// Measure stores a count of the pool's node IDs. Seen is the measurement that its
-// writer read before it counted: of several writers at once, one succeeds. A new count
+// Measure stores a count of the pool's node IDs. Seen is the measurement that the writer
+// read before it counted: of several concurrent writers, only one succeeds. A new count
 // is not a change of the pool, so the revision stays the same.
 type Measure struct {
 	Pool     string

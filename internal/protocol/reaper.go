@@ -17,24 +17,24 @@ type ReaperMemory struct {
 	// Revision is a unique text that every write replaces; empty if nothing was
 	// ever stored.
 	Revision string
-	Look     *ReaperLook // nil: no scan counts
+	Look     *ReaperLook // nil: no scan is stored
 }
 
 // ReaperLook is one scan of all leases of a pool in which every request was
 // answered.
 type ReaperLook struct {
 	Ended time.Time     // when the last answer came
-	Wait  time.Duration // how long after Ended the next scan begins to count
+	Wait  time.Duration // how long after Ended the next scan may be counted
 	// Count is how many scans have found the candidates unchanged, including this one.
 	Count  int
 	Held   int
-	Braked bool // implausibly many candidates were unchanged at once
-	// Candidates are the leases that the scan found due, as encoded by leasepool:
-	// at most 6 bytes each, so that those of the largest pool fit into an item.
+	Braked bool // implausibly many candidates were unchanged at the same time
+	// Candidates are the leases that the scan found due, as encoded by leasepool: at most
+	// 6 bytes each, so that the candidates of the largest pool fit into an item.
 	Candidates string
 }
 
-// Next returns the time from which another scan counts.
+// Next returns the earliest time at which another scan is counted.
 func (l ReaperLook) Next() time.Time { return l.Ended.Add(l.Wait) }
 
 // MemoryWrite is one conditional write of a reaper's memory; see [Write].
@@ -44,7 +44,8 @@ type MemoryWrite interface {
 }
 
 // Remember replaces the content of the memory at revision Seen. Without a Look, it removes
-// the stored scan: of several reapers that want to act on that scan, one succeeds.
+// the stored scan: of several reapers that want to act on that scan, only one can remove
+// it.
 type Remember struct {
 	Pool      string
 	Seen, New string // Seen is empty if there was no memory
@@ -83,7 +84,8 @@ func (w Forget) Apply(ReaperMemory) (ReaperMemory, bool) {
 const forgetLook = "REMOVE looked_at, look_wait, look_count, look_held, look_braked, candidates"
 
 // A memory is replaced only by a reaper that has read it. Revisions never recur (unless a
-// Forget is replayed), so a replayed write, or that of the second of two reapers, is refused.
+// Forget is replayed), so a replayed write is refused, and so is the second of two
+// concurrent writes.
 func (w Remember) update() update {
 	u := update{onlyIf: "revision = :seen", values: attributes{":new": str(w.New), ":seen": str(w.Seen)}}
 	if w.Seen == "" {
@@ -101,8 +103,8 @@ func (w Remember) update() update {
 	return u
 }
 
-// Forget has no condition, since nothing in a corrupt memory can be relied on. A replay of it
-// brings back its revision.
+// Forget has no condition, since nothing in a corrupt memory can be relied on. If a Forget
+// is replayed, it brings back its revision.
 func (w Forget) update() update {
 	return update{set: "SET revision = :new " + forgetLook, values: attributes{":new": str(w.New)}}
 }
@@ -132,7 +134,7 @@ func decodeMemory(pool string, av attributes) (ReaperMemory, error) {
 	if err := errors.Join(Trimmed(av), attributevalue.UnmarshalMap(av, &it)); err != nil {
 		return corrupt(err)
 	}
-	// A revision that cannot appear in a condition would keep every reaper from writing.
+	// If the revision could not be used in a condition, no reaper could ever write again.
 	if _, isText := av["revision"].(*types.AttributeValueMemberS); !isText || *it.Revision == "" {
 		return corrupt(errors.New("revision is missing or not a text"))
 	}

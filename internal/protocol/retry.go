@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// CallLimit is how long one request may take before another is tried. Giving
-// up earlier would increase the load when many agents retry.
+// CallLimit is how long one request may take before the next attempt. With a shorter
+// limit, the retries of many agents would increase the load.
 const CallLimit = 5 * time.Second
 
 // Backoff is the pause before try n (from 0): full jitter, 50 ms doubling up to 1 s.

@@ -53,12 +53,13 @@ type PartStore interface {
 }
 
 const (
-	// PartSize is the number of node IDs in a part. If its node IDs are held, a group
-	// costs 19 read units and a part 2, and half as many when read eventually consistent.
+	// PartSize is the number of node IDs in a part. If all node IDs are held, reading a
+	// group costs 19 read units and reading a part costs 2; eventually consistent reads
+	// cost half as many.
 	PartSize = 16
 	// Parts is the number of parts of a group.
 	Parts = GroupSize / PartSize
-	// Whole selects the whole group, where a part is to be given.
+	// Whole selects the whole group where a parameter gives the number of a part.
 	Whole = -1
 )
 
@@ -72,8 +73,8 @@ type Group struct {
 type Result struct {
 	// Applied reports that the condition held and the write was done.
 	Applied bool
-	// Lease is the item after the write, or, if the write was refused, the item that
-	// refused it; nil if there is no item.
+	// Lease is the item after the write, or, if the write was refused, the item as it is;
+	// nil if there is no item.
 	Lease *Lease
 }
 

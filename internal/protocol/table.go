@@ -12,9 +12,9 @@ var (
 	tableARNs  = regexp.MustCompile(`^arn:[a-z0-9-]+:dynamodb:([a-z0-9-]+):[0-9]{12}:table/([A-Za-z0-9_.-]{3,255})$`)
 )
 
-// CheckTable returns an error unless table is a table's name, or its ARN, which a
-// table of another account needs. DynamoDB accepts either in every request on
-// items.
+// CheckTable returns an error unless table is a table's name or its ARN. A table
+// of another account can only be named by its ARN. DynamoDB accepts either in
+// every request on items.
 func CheckTable(table string) error {
 	if tableNames.MatchString(table) || tableARNs.MatchString(table) {
 		return nil

@@ -44,8 +44,9 @@ func isThrottle(code string) bool {
 }
 
 // Limit returns the limit at which a request was throttled: LimitHotKey, LimitTable or
-// LimitAccount; empty if it was not throttled, or DynamoDB does not report the
-// limit. Of several limits it returns the narrowest, which should be checked first.
+// LimitAccount. It returns "" if the request was not throttled, or if DynamoDB does
+// not report the limit. If DynamoDB reports several limits, it returns the narrowest,
+// which should be checked first.
 func Limit(err error) string {
 	reasons, is := throttled(err)
 	if !is {
@@ -74,8 +75,8 @@ func Limit(err error) string {
 	return ""
 }
 
-// ThrottleRemedy returns the exhausted resource and the remedy, for a limit that
-// Limit returned.
+// ThrottleRemedy names the exhausted resource and the remedy for a limit that Limit
+// returned.
 func ThrottleRemedy(limit string) string {
 	switch limit {
 	case LimitHotKey:

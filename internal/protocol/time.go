@@ -7,7 +7,7 @@ import (
 
 // CheckSkew returns ErrClockSkew if this machine's wall clock, read before and after a
 // request, differs from the store's by more than limit. The store's time has whole seconds
-// (the Date header), so only a difference counts that neither the round trip nor a second
+// (the Date header), so CheckSkew ignores a difference that the round trip and one second
 // can explain.
 func CheckSkew(before, after, server time.Time, limit time.Duration) error {
 	if server.IsZero() {

@@ -9,9 +9,10 @@ import (
 
 // Limits on reading an answer. DynamoDB bounds items (400 KB) and pages (1 MB) by their
 // content. As JSON, a list of empty strings is nine times as long as its content, and a
-// list of large powers of ten 45 times, and the SDK uses some 200 bytes for each token. So
-// an answer is read as a stream, and anything too large for our items is left out before
-// the SDK sees it: one item costs a reader at most 1 MB, and a page at most 8 MB.
+// list of large powers of ten is 45 times as long. In addition, the SDK uses about 200
+// bytes for each token. So an answer is read as a stream, and anything larger than what our
+// items contain is left out before the SDK sees it: one item costs a reader at most 1 MB,
+// and a page at most 8 MB.
 const (
 	// maxStream is more than any page: 1 MB of numbers that have 3 bytes in the table
 	// and 134 as JSON.
@@ -24,9 +25,9 @@ const (
 	// the most tokens, six each.
 	maxItem, maxItemTokens = 1 << 20, 64 << 10
 	// After manyBytes or manyTokens of an answer, each further item is limited to
-	// smallBytes and smallTokens, the size of the known versions of 1,024 members. These
-	// are the largest items that occur often, so our pages rarely reach manyBytes, and
-	// lose nothing if they do.
+	// smallBytes and smallTokens. That is the size of the item with the known versions of
+	// 1,024 members, the largest item that occurs often. So our pages rarely reach
+	// manyBytes, and if they do, they lose nothing.
 	manyBytes, manyTokens   = 4 << 20, 150_000
 	smallBytes, smallTokens = 64 << 10, 2_500
 	// After mostBytes or mostTokens only the keys of items are kept.
@@ -39,7 +40,7 @@ const (
 	tinyBytes = 4 << 10
 )
 
-// trimmed is an attribute that does not occur in items: it marks an item of which
+// trimmed is the name of an attribute that no stored item has. It marks an item of which
 // parts were left out on reading.
 const trimmed = "#trimmed"
 
@@ -81,7 +82,7 @@ func trimAll(r io.Reader) ([]byte, error) {
 	in := bufio.NewReaderSize(io.LimitReader(r, maxStream+1), 4<<10)
 	read, text, escaped := 0, false, false
 	for {
-		// As much as the buffer has, without a copy.
+		// Take as much as the buffer has, without a copy.
 		chunk, err := in.Peek(max(1, in.Buffered()))
 		if len(chunk) == 0 {
 			if errors.Is(err, io.EOF) {
@@ -93,7 +94,7 @@ func trimAll(r io.Reader) ([]byte, error) {
 			return nil, notDynamoDB("it has more than %d MB", maxStream>>20)
 		}
 		for i := 0; i < len(chunk); {
-			if text { // consume the string at once, to its end or that of the chunk
+			if text { // consume the string at once, to its end or to the end of the chunk
 				end, closed := i, false
 				for ; end < len(chunk) && !closed; end++ {
 					switch c := chunk[end]; {
@@ -134,8 +135,8 @@ func trimAll(r io.Reader) ([]byte, error) {
 	}
 }
 
-// skips reports whether c is part of an attribute that is left out. If so, it consumes c,
-// for which only the depth counts.
+// skips reports whether c is part of an attribute that is left out. If so, it consumes c
+// and only keeps track of the depth.
 func (t *trimmer) skips(c byte) bool {
 	if !t.over || t.depth <= t.item+1 || t.depth >= maxDepth {
 		return false
@@ -149,7 +150,8 @@ func (t *trimmer) skips(c byte) bool {
 	return true
 }
 
-// opens begins a string. Names are read only if they matter.
+// opens begins a string. Only the names of the answer's members and of an item's attributes
+// are kept.
 func (t *trimmer) opens() {
 	if t.depth <= 1 || t.depth == t.item {
 		t.name = t.name[:0]
@@ -209,8 +211,8 @@ func (t *trimmer) token() {
 	}
 }
 
-// enter notices when an item begins: the object Item or Attributes of an answer, or an
-// object in the list Items.
+// enter detects where an item begins: at the object Item or Attributes of an answer, or at
+// an object in the list Items.
 func (t *trimmer) enter(c byte) {
 	switch name := string(t.name); {
 	case t.item > 0:

@@ -10,16 +10,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// VerdictAge is how long a verdict counts.
+// VerdictAge is how long a verdict is valid.
 const VerdictAge = time.Hour
 
-// Judge is a [Store] that makes verdicts on its table, and recognizes whether a verdict is
-// about its table. Any other store is checked with [Store.Check] at each start.
+// Judge is a [Store] that makes verdicts on its table, and that can tell whether a verdict
+// is about this table. Any other store is checked with [Store.Check] at each start.
 type Judge interface {
 	// Judge does what [Store.Check] does, and also returns a verdict. The verdict is nil
-	// unless the answer was complete: an incomplete answer may be enough for this
-	// check, but not for others. For an unsafe table, Judge returns a verdict and an
-	// error.
+	// unless the answer was complete: an incomplete answer may be enough for this check,
+	// but not for the processes that would rely on the verdict. For an unsafe table, Judge
+	// returns a verdict and an error.
 	Judge(ctx context.Context) (*Verdict, error)
 	// Place returns the Region to which requests are sent and the name of the table;
 	// "" for an unknown Region.
@@ -29,20 +29,20 @@ type Judge interface {
 // Verdict is the last result of checking whether the table is safe for leases.
 type Verdict struct {
 	Region string    `json:"region"`
-	Table  string    `json:"table"` // its name: a restored table has another one
+	Table  string    `json:"table"` // its name: a restored table has a different name
 	At     time.Time `json:"at"`    // when the request was about to be sent
 	By     string    `json:"by"`
 	Safe   bool      `json:"safe"`
 }
 
-// Counts reports whether a client of s may rely on the verdict at now, by its own clock,
-// instead of checking the table. When in doubt it may not, which costs only one
-// DescribeTable.
+// Counts reports whether a client of s may rely on the verdict instead of checking the
+// table. now is the time by the client's own clock. In doubt, Counts returns false, which
+// costs only one DescribeTable.
 //
-// Invariant: a verdict counts only for the Region and the table where it was made: only a
-// check in another Region sees a replica there. It counts for an hour, and not before the
-// time at which it was made, since then one of the clocks is wrong. An unsafe verdict
-// never counts.
+// Invariant: a verdict is valid only for the table for which it was made, and only in the
+// Region where it was made: the table may have a replica in another Region, which only a
+// check in that Region sees. A verdict is valid for an hour. A verdict from the future is
+// not valid, since one of the clocks must be wrong. An unsafe verdict is never valid.
 func (v *Verdict) Counts(s Store, now time.Time) bool {
 	judge, ok := s.(Judge)
 	if v == nil || !ok || !v.Safe {
@@ -67,12 +67,12 @@ func (v *Verdict) item() types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: av}
 }
 
-// Vouch stores a verdict. Seen is the verdict that its writer read: of several writers
-// at once, one succeeds. A new verdict does not count as a change of the pool, so the
-// revision stays the same.
+// Vouch stores a verdict. Seen is the verdict that the writer read: of several concurrent
+// writers, only one succeeds. A new verdict is not a change of the pool, so the revision
+// stays the same.
 type Vouch struct {
 	Pool     string
-	Revision int64    // of the item that its writer read; it matters only without Seen
+	Revision int64    // of the item that the writer read; it matters only without Seen
 	Seen     *Verdict // nil: there was none
 	Verdict  Verdict
 }
@@ -113,13 +113,13 @@ func (w Vouch) update() update {
 	return u
 }
 
-// ForgetVerdict removes the verdict, whichever it is: a missing verdict only costs checks.
+// ForgetVerdict removes the verdict, whatever it is: a missing verdict only costs checks.
 // It increments the revision even if there is no verdict, so that no hint card keeps an
 // earlier verdict once the cards are rewritten.
 type ForgetVerdict struct {
 	Pool string
-	// Behind is how far the revision is behind that of a hint card, which is then from
-	// before the table was restored; 0: no card is ahead.
+	// Behind is how far the pool's revision is behind that of a hint card, or 0 if no card
+	// is ahead. A card that is ahead was written before the table was restored.
 	Behind int64
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// A verdict counts only for the table where it was made, for an hour, and not before the
-// time at which it was made.
+// A verdict is valid only for the table for which it was made, for an hour, and not
+// before the time at which it was made.
 func TestVerdictCounts(t *testing.T) {
 	in := func(region, table string) protocol.Store {
 		return protocol.NewDynamoDB(dynamodb.New(dynamodb.Options{Region: region}), table)

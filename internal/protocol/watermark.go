@@ -13,11 +13,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Watermark has the values of a node ID that no write of this package lowers: its
-// version, and a time below which its reserved_until never falls. While the node ID is not
-// held, that time is reserved_until itself. While it is held, the time is not_before, since
-// an abandoned claim sets reserved_until back to not_before, and a release to that or
-// later. So a watermark changes when the holder changes, and not with a renewal.
+// Watermark has the values of a node ID that no write of this package lowers: its version,
+// and a time below which its reserved_until never falls. While the node ID is not held,
+// that time is reserved_until itself. While it is held, the time is not_before, since an
+// abandoned claim sets reserved_until back to not_before, and a release sets it to
+// not_before or later. So a watermark changes when the holder changes, and not with a
+// renewal.
 type Watermark struct {
 	Version int64
 	Until   int64 // milliseconds
@@ -87,9 +88,9 @@ type Watermarks struct {
 	Nodes map[int]Watermark
 }
 
-// watermarks is the attribute that has watermarks as text. Its items are in the partition
-// of the reaper's memory: with the sort key 1 + group for the node IDs of a group, and -1
-// for the pool.
+// watermarks is the attribute that stores watermarks as text. The items with this attribute
+// are in the partition of the reaper's memory. Their sort key is 1 + group for the node IDs
+// of a group, and -1 for the pool.
 const watermarks = "watermarks"
 
 // ReadWatermarks reads the watermarks of a pool, strongly consistent. It leaves out
@@ -156,9 +157,9 @@ func (all *Watermarks) decode(av attributes) {
 	}
 }
 
-// WriteWatermarks replaces the watermarks of a group. It has no condition: of two reapers,
-// the second may write older watermarks. With these, less is noticed, but nothing is
-// reported falsely.
+// WriteWatermarks replaces the watermarks of a group. The write has no condition, so of two
+// reapers, the second may write older watermarks. With older watermarks, less is noticed,
+// but nothing is reported falsely.
 func (d *DynamoDB) WriteWatermarks(ctx context.Context, pool string, group int, marks map[int]Watermark) error {
 	nodes := make([]int, 0, len(marks))
 	for n := range marks {

@@ -11,7 +11,8 @@ import (
 const (
 	// markPace is how long a widener takes to mark one node ID, at most.
 	markPace = 2 * time.Millisecond
-	// longestAtLeast is the assumed reservation of a holder if none is visible.
+	// longestAtLeast is how far ahead a holder is assumed to reserve, even if no
+	// reservation is visible.
 	longestAtLeast = DefaultTTL + DefaultTTL/10
 )
 
@@ -42,37 +43,39 @@ func (p PoolItem) Begin(leases []Lease, at time.Time, slack time.Duration) Begin
 			ahead = max(ahead, l.ReservedUntil.Sub(at)+l.TTL/2)
 		}
 	}
-	// All node IDs must be marked before E, and no holder may have reserved E by then.
+	// All node IDs must be marked before E, the beginning of the new width, and no holder
+	// may reserve E before its node ID is marked.
 	marking := time.Duration(p.Numbers) * markPace
 	from := Latest(Latest(at.Add(ahead), last), p.Changed()).Add(marking + slack)
 	bits, _ := p.NextBits()
 	return BeginWiden{Pool: p.Pool, Try: p.Widening.Try + 1, Seen: p.Widening.State, From: Trunc(from), Bits: bits, Numbers: p.Numbers}
 }
 
-// Opened reports whether p has the try of w open, as begun. It checks the item and
-// not whether the write was applied, since a repetition of it may have been applied.
+// Opened reports whether the try of w is open in p, as begun. It compares the item: if w
+// was sent more than once, the last attempt may be refused although an earlier one was
+// applied.
 func (w BeginWiden) Opened(p PoolItem) bool {
 	return p.Widening == Widening{Try: w.Try, From: Trunc(w.From), Bits: w.Bits, State: WidenOpen}
 }
 
-// Missing returns the write that adds to a narrow pool the node IDs that it lacks for a
-// size, as far as its width has room for them; false if it lacks none.
+// Missing returns the write that adds the node IDs that a narrow pool lacks for a size, as
+// far as its width has room for them; false if the pool lacks none.
 func (p PoolItem) Missing(size int) (AddNumbers, bool) {
 	to := min(size, 1<<p.Bits())
 	return AddNumbers{Pool: p.Pool, From: p.Numbers, To: to, Try: p.Widening.Try}, to > p.Numbers
 }
 
 // SeedOf returns the write that creates a node ID of p. The node ID begins no earlier than
-// floor, the floor of the pool, and the pool's last change of the width.
+// the latest of floor, the floor of the pool, and the pool's last change of the width.
 func (p PoolItem) SeedOf(node int, floor time.Time) Seed {
 	return Seed{Key: Key{p.Pool, node}, Floor: p.floor(floor), WidenTry: p.Widening.Try}
 }
 
 func (p PoolItem) floor(at time.Time) time.Time { return Latest(Latest(at, p.Floor), p.Changed()) }
 
-// Widener marks the node IDs of an open try. It must be created from an item in
-// which the try is open, not from an older item: while the try is open, no node IDs
-// are added, so the item covers all that need the mark. It is not safe for concurrent use.
+// Widener marks the node IDs of an open try. It must be created from an item in which the
+// try is open, not from an older item: while the try is open, no node IDs are added, so the
+// item covers all node IDs that need the mark. A Widener is not safe for concurrent use.
 type Widener struct {
 	pool PoolItem
 	left map[int]bool
@@ -93,7 +96,7 @@ func NewWidener(p PoolItem) *Widener {
 // Pool returns the item from which the widener was created.
 func (w *Widener) Pool() PoolItem { return w.pool }
 
-// Found notes that a node ID has the mark already, if l has it.
+// Found notes that the node ID of l need not be marked, if l already has the mark.
 func (w *Widener) Found(l Lease) {
 	if l.WidenTry == w.pool.Widening.Try {
 		delete(w.left, l.NodeID)
@@ -118,7 +121,7 @@ func (w *Widener) Heard(m Mark, res Result) error {
 		return ErrVanished
 	case res.Lease.WidenTry > m.Try:
 		return ErrSuperseded
-	case res.Lease.WidenTry == m.Try: // by this write, by someone else, or by a request whose answer was lost
+	case res.Lease.WidenTry == m.Try: // by this write, by another widener, or by a request whose answer was lost
 		delete(w.left, m.NodeID)
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 //	 k-1                      │                                        the new width from E on
 //	                          └──▶ void: someone cannot wait, or a node ID is reserved to E or beyond
 //
-// A node ID that is marked with k can be claimed and renewed only by agents that know try
-// k. While k is open, these agents reserve nothing from E on, and use the old width. A
+// A node ID that is marked with k can be claimed and renewed only by agents that have seen
+// try k. While k is open, these agents reserve nothing from E on, and use the old width. A
 // node ID is marked only while nothing from E on is reserved for it. So when all are
 // marked, no agent can stamp E or later without having read the pool's item again, after
 // the commit. proof/spec/Widening.tla specifies this, with its mutants.
@@ -29,7 +29,7 @@ type Widening struct {
 	Try   int64      `json:"try"`   // 0: the pool as created
 	From  time.Time  `json:"from"`  // E, the first millisecond of the new width
 	Bits  int        `json:"bits"`  // the new width
-	State WidenState `json:"state"` // the new width counts only with WidenDone
+	State WidenState `json:"state"` // the new width takes effect only with WidenDone
 }
 
 // WidenState is the outcome of a try.
@@ -59,7 +59,7 @@ func (p PoolItem) Changed() time.Time {
 // BitsFor returns the width for a number of groups: 8 bits for the node ID within its
 // group, plus the bit length of the number of groups. If that number is a power of two,
 // this is one bit more than needed, as headroom: the next groups can be used while the
-// fleet learns of a new width.
+// fleet switches to a new width.
 func BitsFor(groups int) int { return min(8+bits.Len(uint(max(groups, 1))), 16) }
 
 // Cap returns the last millisecond that may be reserved while a try is open; zero
@@ -87,7 +87,7 @@ type BeginWiden struct {
 	Seen WidenState
 	From time.Time
 	Bits int
-	// Numbers is that of the pool, as seen: all node IDs below it are to be marked, and
+	// Numbers is the pool's Numbers, as seen: all node IDs below it are to be marked, and
 	// none of them is reserved beyond From.
 	Numbers int
 }
@@ -172,8 +172,8 @@ func (w AddNumbers) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// Mark marks a node ID with a try: from then on, only agents that know the try can claim
-// or renew it.
+// Mark marks a node ID with a try: from then on, only agents that have seen the try can
+// claim or renew the node ID.
 type Mark struct {
 	Key
 	Try   int64

@@ -12,7 +12,7 @@ type Key struct {
 	NodeID int
 }
 
-// Item returns the key itself; every write embeds it.
+// Item returns the key itself; every write embeds a Key.
 func (k Key) Item() Key { return k }
 
 // Write is one conditional write of a node ID's item, as a value. The DynamoDB store
@@ -21,8 +21,8 @@ func (k Key) Item() Key { return k }
 // whether a write could succeed. protocoltest.Conformance checks that the two forms agree.
 type Write interface {
 	Item() Key
-	// Apply returns the item after the write, or false if its condition refuses. old is
-	// nil if there is no item, and is not changed.
+	// Apply returns the item after the write, or false if the condition is not met. old is
+	// nil if there is no item; Apply does not change it.
 	Apply(old *Lease) (Lease, bool)
 }
 
@@ -31,7 +31,8 @@ type Write interface {
 type Seed struct {
 	Key
 	Floor time.Time
-	// WidenTry is the latest widening try of a narrow pool; else 0.
+	// WidenTry is the latest widening try of a narrow pool, or 0 if the pool is not
+	// narrow.
 	WidenTry int64
 }
 
@@ -54,7 +55,7 @@ type Claim struct {
 	TTL        time.Duration // for people and metrics; ExpiresAt decides
 	// ExpiresAt and ReservedUntil are the requested values: At + TTL and At + reserve.
 	ExpiresAt, ReservedUntil time.Time
-	WidenTry                 int64 // the newest try that the claimant knows
+	WidenTry                 int64 // the newest try that the claimant has seen
 	Metadata                 map[string]string
 	OnDemand                 bool // the claimant renews only when the node ID is used
 }
@@ -83,12 +84,13 @@ func (w Claim) Apply(old *Lease) (Lease, bool) {
 // expiredBefore returns the time before which a lease must have expired to be claimed:
 // claimants wait σ after the expiry, in addition to the holder's own guard before it.
 //
-// Invariant (liveness): a lease that expired in an outage that the claimant also had
-// is left to its holder for a while, the claimant's Patience.
+// Invariant (liveness): if a lease expired in an outage that also affected the claimant,
+// the claimant leaves it to its holder for a while, its Patience.
 func (w Claim) expiredBefore() time.Time { return Trunc(w.At.Add(-w.ClaimGuard - w.Patience)) }
 
 // reservedBy returns the latest reserved_until of a node ID that may be claimed. It is
-// never later than the requested one, so that a claim never lowers reserved_until.
+// never later than the reserved_until that the claim requests, so that a claim never
+// lowers reserved_until.
 func (w Claim) reservedBy() time.Time {
 	by := Trunc(w.At.Add(w.ClaimGuard))
 	if until := Trunc(w.ReservedUntil); until.Before(by) {
@@ -110,8 +112,8 @@ type Renew struct {
 	ExpiresAt, ReservedUntil time.Time
 	TTL                      time.Duration // of this attempt, for people and metrics; ExpiresAt decides
 	// Confirmed is the reserved_until that the sender knows was stored. Asked has the
-	// values that it has requested since, without an answer. A renewal does not overwrite
-	// any other value, which would come from a copy of the process.
+	// values that the sender has requested since then without getting an answer. A renewal
+	// does not overwrite any other value, which would come from a copy of the process.
 	Confirmed time.Time
 	Asked     []time.Time
 	WidenTry  int64
@@ -142,15 +144,15 @@ func (w Renew) Follows(reservedUntil time.Time) bool {
 	return until.Equal(Trunc(w.Confirmed)) || slices.ContainsFunc(w.Asked, func(t time.Time) bool { return until.Equal(Trunc(t)) })
 }
 
-// Release releases a node ID. It is sent after every generator was fenced, and
-// frees the milliseconds that were not stamped.
+// Release releases a node ID. It is sent after every generator has been fenced, and frees
+// the milliseconds that were not stamped.
 type Release struct {
 	Key
 	Session string
 	Version int64
-	// Renewal is the last renewal that the sender knows to be its own. A larger one in
-	// the item was sent by a copy of the process, which may stamp what it reserved, so
-	// the release is refused.
+	// Renewal is the last renewal that the sender knows to be its own. If the item has a
+	// larger renewal, a copy of the process sent it. The copy may stamp what it reserved,
+	// so the release is refused.
 	Renewal int64
 	// ReservedUntil is the last millisecond stamped, or not_before if none was.
 	ReservedUntil time.Time

@@ -28,7 +28,7 @@ func (t Timings) Short() Length { return Length{t.TTL, t.Reserve} }
 // Grows reports whether leases of these durations grow at all.
 func (t Timings) Grows() bool { return t.MaxTTL > t.TTL }
 
-// In returns the durations for leases of the pool p. Leases in a pool of one never
+// In returns the durations for leases of the pool p. Leases in a pool of one node ID never
 // grow: the process that replaces a crashed holder has no other node ID to take.
 func (t Timings) In(p protocol.PoolItem) Timings {
 	if p.Limit()-p.ExcludeBelow <= 1 {
@@ -40,12 +40,14 @@ func (t Timings) In(p protocol.PoolItem) Timings {
 	return t
 }
 
-// Grown returns the length for a holder of the given age: a tenth of its age for the
-// lease, half of it for the reservation. So a crashed holder's node ID is unusable for
-// at most half of the time that it was in use, or as long as after a short lease.
+// Grown returns the length for a holder of the given age: a tenth of its age for the lease,
+// half of it for the reservation. So a crashed holder's node ID is unusable for at most
+// half of the time that it was in use, or, if that is longer, for as long as after a short
+// lease.
 //
-// The lease is never longer than the reservation less the claimants' guard: when it is
-// freed by force, the reservation keeps the next holder from relying on the node ID.
+// The lease is never longer than the reservation less the claimants' guard: if the lease is
+// freed by force, only the reservation keeps the next holder from relying on the node ID
+// too early.
 func (t Timings) Grown(age time.Duration) Length {
 	if !t.Grows() {
 		return t.Short()
@@ -58,17 +60,17 @@ func (t Timings) Grown(age time.Duration) Length {
 }
 
 // RenewIn returns the pause after a confirmed attempt of the length: RenewEvery plus half
-// of the growth of the lease. When the pause of a grown lease is over, minutes are left,
-// enough for many attempts, so relative to its length it is renewed a third less often than
-// a short one.
+// of the growth of the lease. At the end of this pause, a grown lease still has minutes
+// left, enough for many attempts. So, relative to its length, a grown lease is renewed a
+// third less often than a short one.
 func (t Timings) RenewIn(l Length) time.Duration {
 	return t.RenewEvery + max(0, l.Lease-t.TTL)/2
 }
 
 // Pause returns the pause before the next renewal at now: RenewIn of the last confirmed
-// length. If its answer came late, because the process was frozen or its machine slept, the
-// pause is shorter: after it, at least as much time is left on the lease as usual. It is
-// never shorter than the pause of a short lease.
+// length. If the last answer came late, because the process was frozen or its machine
+// slept, the pause is shorter, so that at its end at least as much time is left on the
+// lease as usual. The pause is never shorter than that of a short lease.
 func (t Timings) Pause(of *Term, now time.Duration) time.Duration {
 	in := t.RenewIn(of.Length)
 	usual := max(of.Length.Lease, t.TTL) - t.Guard - in // the time left when the pause is over
@@ -76,10 +78,10 @@ func (t Timings) Pause(of *Term, now time.Duration) time.Duration {
 }
 
 // FirstIn returns the pause before the first renewal after a claim, or after requests
-// without an answer: share, from 0 up to 1, selects it between half of RenewIn and one and
-// a half times RenewIn. So the renewals of a fleet that starts or resumes at once are
-// spread evenly over their interval from then on. The pause is at most two thirds of trust,
-// the time for which the lease may still be relied on.
+// without an answer. The pause is between half of RenewIn and one and a half times RenewIn,
+// as selected by share, which is from 0 up to 1. So the renewals of a fleet that starts or
+// resumes all at once are spread evenly over their interval from then on. The pause is at
+// most two thirds of trust, the time for which the lease may still be relied on.
 func (t Timings) FirstIn(l Length, trust time.Duration, share float64) time.Duration {
 	every := t.RenewIn(l)
 	most := max(min(every+every/2, trust*2/3), 0)

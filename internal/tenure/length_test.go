@@ -168,7 +168,8 @@ func TestGrowthIsChecked(t *testing.T) {
 	}
 }
 
-// A holder that may no longer grow waits until two thirds of a short lease are left.
+// A holder whose lease may no longer grow waits until two thirds of a short lease are
+// left.
 func TestPostponed(t *testing.T) {
 	tm := newTestTerm(t) // until 113 s
 	if got := tm.Postponed(100 * time.Second); got != 0 {

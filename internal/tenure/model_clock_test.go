@@ -72,7 +72,7 @@ func (c *modelClock) Monotonic() time.Duration {
 	return t
 }
 
-// Sleep lets a generator call wait.
+// Sleep makes a generator call wait.
 func (c *modelClock) Sleep(d time.Duration) {
 	c.p.asleep = true
 	defer func() { c.p.asleep = false }()

@@ -69,7 +69,7 @@ func newProcess(w *world, slot, name int) *process {
 	return p
 }
 
-// act lets the loop of the process take its next step.
+// act makes the loop of the process take its next step.
 func (p *process) act() {
 	p.busy = true
 	defer func() { p.busy = false }()
@@ -162,9 +162,9 @@ func (p *process) renew() {
 	p.w.send(&message{from: p, write: at.Write, term: p.term, attempt: at})
 }
 
-// length returns the length that the next renewal requests. In a world with growth, it
-// does not follow the holder's age, since whether the pool has room may change at any
-// time.
+// length returns the length that the next renewal requests. In a world with growth, the
+// length does not follow the holder's age, since whether the pool has room may change at
+// any time.
 func (p *process) length(m0 time.Duration) Length {
 	t := p.cfg.In(p.pool)
 	if !p.w.grows {
@@ -286,7 +286,7 @@ func (p *process) renewed(m *message) {
 	p.believe()
 }
 
-// news reads the pool's item after a refusal, since it may have changed.
+// news reads the pool's item after a refusal, since the item may have changed.
 func (p *process) news() {
 	if p.w.narrow {
 		p.read()
@@ -301,7 +301,8 @@ func (p *process) may() {
 }
 
 // believe is a use of the lease, as with Agent.Lease. Other processes' beliefs end by
-// themselves at their deadlines, so believe first ends those that are over.
+// themselves at their deadlines, so believe first ends the beliefs whose deadlines have
+// passed.
 func (p *process) believe() {
 	for _, q := range p.w.slots {
 		if q.believes && !q.term.Held(q.clock.read()) {

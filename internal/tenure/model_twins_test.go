@@ -23,9 +23,9 @@ type twinAnswer struct {
 	cur protocol.Lease
 }
 
-// twinWorld lets one term, or a term and its copy, renew with any loss, delay, order and
-// repetition of requests and answers. A term without a copy is never taken for a copy. A
-// term and its copy never both have milliseconds confirmed that were first requested
+// twinWorld makes one term, or a term and its copy, renew with any loss, delay, order and
+// repetition of requests and answers. A term without a copy is never mistaken for a copy.
+// A term and its copy never both have milliseconds confirmed that were first requested
 // after the copy was made.
 func twinWorld(t *testing.T, seed uint64, copied bool) (lost bool) {
 	r := rand.New(rand.NewPCG(seed, 0x7477696e))

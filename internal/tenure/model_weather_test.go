@@ -16,7 +16,8 @@ type modelConfig struct {
 	stop bool // at the deadline
 }
 
-// weather is the choice of faults that a seed makes for its world, and their number.
+// weather has the kinds of faults that a seed chooses for its world, and how often they
+// occur.
 type weather struct {
 	bounded bool          // clock errors stay within epsilon; otherwise they have no limit
 	epsilon time.Duration // the clock error that the guards of all processes tolerate
@@ -25,7 +26,7 @@ type weather struct {
 	configs []modelConfig
 	layout  snowflake.Layout
 	options []snowflake.Option
-	marks   bool // node IDs may be marked with a width that not all processes know
+	marks   bool // node IDs may be marked with a width that not all processes have seen
 	narrow  bool // the node IDs become wider; see widener
 	naked   bool // renewals use the wall clock itself, since S1 must not depend on the timeline's clock
 	early   bool // reaper and operator free leases that have not expired
@@ -77,13 +78,13 @@ func newWeather(r *rand.Rand) weather {
 	// A claimant waits until its own σ after the expiry. After its claim, it waits until
 	// the reservation has passed. Each wait alone is enough, except that the first does
 	// not help if a lease was freed before it had expired. So in worlds without such
-	// releases, claimants do not do the second wait.
+	// releases, claimants skip the second wait.
 	margin := guard + claimGuard
 	if w.early {
 		margin = after
 	}
-	// g + σ ≥ 2ε + ρL + slack: the slack is the lag of the timeline's clock (10
-	// ms), the rounding to milliseconds, and the drift of a lease's length.
+	// The bound is g + σ ≥ 2ε + ρL + slack. ρL is the drift during a lease. The slack is
+	// the lag of the timeline's clock (10 ms) and the rounding to milliseconds.
 	w.epsilon = (margin - 13*time.Millisecond - longest/2000) / 2
 	w.layout = []snowflake.Layout{snowflake.Default(), snowflake.Default(), snowflake.JS53(), snowflake.Sonyflake()}[r.IntN(4)]
 	w.options = []snowflake.Option{snowflake.WithLayout(w.layout), snowflake.WithMaxWait(25 * time.Millisecond)}

@@ -42,7 +42,8 @@ func (w *world) narrowPool() {
 }
 
 // applyPool is the store: it applies one write of the pool's item, in one step. A commit
-// changes how IDs are decoded, but must not change this for IDs that were made before.
+// changes how IDs are decoded, but must not change how the IDs that were made before are
+// decoded.
 func (w *world) applyPool(wr protocol.PoolWrite) {
 	p, ok := wr.Apply(&w.pool)
 	if !ok {
@@ -104,7 +105,7 @@ func (p *process) unstick() {
 	p.w.send(p.reads)
 }
 
-// act lets the widener take its next step.
+// act makes the widener take its next step.
 func (d *widener) act() {
 	r, at := d.w.r, time.Unix(0, d.w.now)
 	if d.pool.Pool == "" || r.IntN(8) == 0 {

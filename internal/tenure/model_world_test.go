@@ -89,7 +89,8 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// run takes so many steps, or fewer if one of them breaks a promise, which is the error.
+// run takes the given number of steps, but stops at a step that breaks a promise, and
+// returns that as an error.
 func (w *world) run(steps int) (err error) {
 	defer func() {
 		switch v := recover().(type) {
@@ -108,7 +109,7 @@ func (w *world) run(steps int) (err error) {
 	return nil
 }
 
-// step lets one thing happen.
+// step makes one thing happen.
 func (w *world) step() {
 	w.count.steps++
 	switch n := w.r.IntN(100); {
@@ -160,9 +161,9 @@ func (w *world) pass() {
 	}
 }
 
-// race lets a process that has no node ID take one at the first moment at which its clock
-// allows that, or lets a process begin to rely on its node ID at the first moment. At
-// these moments, guards are just long enough.
+// race makes a process that has no node ID take one at the first moment at which its
+// clock permits that, or makes a process begin to rely on its node ID at the first such
+// moment. At these moments, the guards are only just long enough.
 func (w *world) race() {
 	l, p := w.table[w.r.IntN(len(w.table))], w.slots[w.r.IntN(len(w.slots))]
 	if l == nil || p.busy || p.making || w.depth > 0 {
@@ -190,7 +191,8 @@ func (w *world) race() {
 	}
 }
 
-// until lets time pass until a process's wall clock reads at, if that is soon.
+// until lets time pass up to the moment when a process's wall clock shows the time at, if
+// that moment is soon.
 func (w *world) until(p *process, at time.Time) bool {
 	left := at.UnixNano() - w.now - p.clock.offset
 	if left < 0 || left > int64(10*time.Minute) {
@@ -223,7 +225,7 @@ func (w *world) pick(from *[]*message) *message {
 	return m
 }
 
-// deliver lets one request reach the table.
+// deliver makes one request reach the table.
 func (w *world) deliver() {
 	m := w.pick(&w.requests)
 	if m == nil || w.chance(w.loss) {
@@ -248,7 +250,7 @@ func (w *world) deliver() {
 	}
 }
 
-// answer lets one answer reach the process or widener that waits for it.
+// answer makes one answer reach the process or widener that waits for it.
 func (w *world) answer() {
 	m := w.pick(&w.answers)
 	switch {
@@ -353,7 +355,7 @@ func (w *world) operate() {
 	w.send(&message{write: wr})
 }
 
-// mark marks a node ID with a width that no agent knows yet.
+// mark marks a node ID with a width that no agent has seen yet.
 func (w *world) mark(n int) {
 	w.pool.Widening.Try++
 	l := w.table[n].Clone()

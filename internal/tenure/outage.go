@@ -2,14 +2,15 @@ package tenure
 
 import "time"
 
-// Outage records an outage of a claimant's store, by the monotonic clock. The zero
-// value has no answer yet.
+// Outage records an outage of a claimant's store, by the monotonic clock. The zero Outage
+// has had no answer yet.
 //
-// Holders that an outage suspended resume when it is over, with the same node IDs. In a
-// pool without free node IDs, claimants that waited through the outage would be faster:
-// they search every second, and at that time most expired leases belong to live processes.
+// When an outage is over, the holders that it suspended resume with the same node IDs. In a
+// pool without free node IDs, claimants that waited through the outage would be faster than
+// these holders: claimants search every second, and right after an outage most expired
+// leases belong to live processes.
 type Outage struct {
-	heard bool // there was an answer at any time
+	heard bool // a request was answered at some time
 	down  bool // the last request had no answer
 	// since is when the first unanswered request after an answered one was sent.
 	since time.Duration
@@ -19,9 +20,9 @@ type Outage struct {
 
 const (
 	// leftAlone is how long expired leases are left to their holders after an outage. A
-	// suspended holder whose milliseconds are used up sends a request one second after the
-	// last one ended, and a request takes a second at most, so within leftAlone it has sent
-	// at least two.
+	// suspended holder whose milliseconds are used up sends a request one second after its
+	// previous one ended, and a request takes a second at most. So the holder sends at
+	// least two requests within leftAlone.
 	leftAlone = 6 * time.Second
 	// shortOutage is how long the store may be silent without suspending holders: lost
 	// packets are not an outage.
@@ -31,14 +32,15 @@ const (
 	everyLease = 24 * time.Hour
 )
 
-// Asked records that a request sent at sent was answered at now, or was abandoned.
+// Asked records a request that was sent at the time sent, and was answered or abandoned at
+// the time now.
 func (o *Outage) Asked(sent, now time.Duration, answered bool) {
 	switch {
 	case !answered && !o.down:
 		o.down, o.since = true, sent
 	case answered && o.down:
-		// Only one outage at a time is recorded: on a bad line, one would follow another
-		// forever.
+		// An outage is recorded only if no earlier one is still in effect: on a bad line,
+		// one would follow another forever.
 		if now-o.since >= shortOutage && now >= o.until {
 			o.from, o.until = now-o.silent(now), now+leftAlone
 		}
@@ -62,7 +64,7 @@ func (o *Outage) Patience(now time.Duration) time.Duration {
 	switch {
 	case now < o.until:
 		return now - o.from
-	case o.down: // the claim may be the request that ends it
+	case o.down: // the claim may be the request that ends the outage
 		return o.silent(now)
 	}
 	return 0

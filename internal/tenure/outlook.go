@@ -13,7 +13,7 @@ type Outlook struct {
 	Held   int       // of those, the ones with a live holder
 	Groups int       // groups that were read
 	Open   int       // groups that could have been read
-	Newer  bool      // a node ID is marked for a widening that the claimant does not know
+	Newer  bool      // a node ID is marked for a widening that the claimant has not seen
 	Next   time.Time // when the next node ID can be claimed if nobody renews
 	Rests  []Rest    // node IDs that nobody renews: they rest, or their holders are overdue
 }
@@ -36,7 +36,8 @@ func (o *Outlook) Add(g protocol.Group, p protocol.PoolItem, c protocol.Claim) (
 			at = protocol.Latest(at, l.ExpiresAt.Add(c.ClaimGuard))
 		}
 		o.Next = earliest(o.Next, at)
-		// A holder renews at the latest when half of its lease is left, plus some jitter.
+		// A holder renews when half of its lease is left, or, because of jitter, a little
+		// later.
 		if l.Holder == "" || l.ExpiresAt.Sub(c.At) < 2*l.TTL/5 {
 			o.Rests = append(o.Rests, Rest{l.NodeID, at})
 		}
@@ -60,9 +61,10 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// Crowded reports whether at least 75 % of the usable node IDs are held: the next group is
-// then opened before it is needed. Cooling node IDs count as room, since those of a newly
-// opened group would cool as long. So do node IDs of a narrow pool that are not seeded yet.
+// Crowded reports whether at least 75 % of the usable node IDs are held. If so, the next
+// group is opened before it is needed. Cooling node IDs are counted as room, since those of
+// a newly opened group would cool for as long. So are node IDs of a narrow pool that are
+// not seeded yet.
 func (o Outlook) Crowded(narrow bool) bool {
 	return 4*o.Held >= 3*o.Usable && (o.Usable > 0 || !narrow)
 }

@@ -268,7 +268,7 @@ func (a *paperAgent) look(w *paper, i int32) {
 }
 
 // page returns the cost of reading some leases of a group, in units of 4 KB. The item of a
-// node ID that was never leased has some 70 bytes, any other item some 300.
+// node ID that was never leased has about 70 bytes, any other item about 300.
 func (w *paper) page(low, high int) float64 {
 	bytes := 0
 	for _, l := range w.leases[low:high] {

@@ -9,7 +9,7 @@ import (
 )
 
 // paperBar is a case and its bars, which were set before anything was simulated. A bar of
-// zero does not count.
+// zero is not checked.
 type paperBar struct {
 	what string
 	paperCase
@@ -31,7 +31,7 @@ func paperBars() []paperBar {
 	}
 }
 
-// paperSeeds is how many times each case is run; the worst run counts.
+// paperSeeds is how many times each case is run; the worst run is compared with the bars.
 const paperSeeds = 5
 
 // paperWorst has, for each figure by itself, the worst of some runs of a case.

@@ -14,7 +14,7 @@ type paperTable struct {
 
 type paperPartition struct{ write, read bucket }
 
-// bucket gets rate tokens a second, and saves those of at most one second.
+// bucket gets rate tokens a second, and saves at most those of one second.
 type bucket struct {
 	rate, tokens float64
 	at           int64 // ms

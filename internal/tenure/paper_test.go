@@ -28,7 +28,7 @@ var ours = policy{
 	jitter: spread(10),
 }
 
-// spread returns a jitter of up to so many per cent more or less.
+// spread returns a jitter of up to the given percentage more or less.
 func spread(percent int64) func(*rand.Rand, time.Duration) time.Duration {
 	return func(r *rand.Rand, d time.Duration) time.Duration {
 		most := int64(d) * percent / 100

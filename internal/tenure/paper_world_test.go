@@ -14,7 +14,7 @@ import (
 // one goroutine and in virtual milliseconds. The same seed repeats it bit for bit. The
 // real code makes the decisions: Guess, Search, Outlook, the writes' Apply and Term. The
 // simulation itself only has the order of an agent's requests (as in Start, acquire and
-// loop), its clocks, which are right, and the behavior of the network and the table.
+// loop), its clocks, which are correct, and the behavior of the network and the table.
 //
 // Each agent waits for one thing at a time, so the queue of events is one list of
 // agents for each millisecond.
@@ -60,7 +60,7 @@ type policy struct {
 	name    string
 	backoff func(r *rand.Rand, n int) time.Duration
 	jitter  func(r *rand.Rand, d time.Duration) time.Duration
-	// together turns off that first renewals come at a random time of an interval.
+	// If together is set, the pause before a first renewal is not drawn at random.
 	together bool
 }
 
@@ -68,7 +68,7 @@ type policy struct {
 type paperCount struct {
 	requests, throttled, failed int
 	writes, refused             int
-	renewals                    int     // those of the writes that are renewals
+	renewals                    int     // the writes that are renewals
 	reads                       float64 // units
 	lost                        int
 	told, left                  int // writes of the note, by waiting agents and by releases
@@ -208,7 +208,8 @@ func (w *paper) latency() time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// allowed reports whether the table does a request of so many units of a partition.
+// allowed reports whether the table serves a request that costs the given units of a
+// partition.
 func (w *paper) allowed(b *bucket, units float64) bool {
 	w.spent.requests++
 	if w.down {
@@ -249,8 +250,7 @@ func (w *paper) start(i int32, within time.Duration) {
 // stop lets an agent release its node ID and end, at its next turn.
 func (w *paper) stop(i int32) { w.agents[i].state = paperReleases }
 
-// peak returns the highest count of something in any one second from one second to
-// another.
+// peak returns the highest value of a count in any single second of a span.
 func (w *paper) peak(from, to int, of func(paperCount) int) int {
 	most := 0
 	for s := from; s < min(to, len(w.second)); s++ {

@@ -10,12 +10,12 @@ const (
 	// measureEvery is the shortest time between two reads of the pool's measurement by a
 	// holder.
 	measureEvery = 5 * time.Minute
-	// turnAfter is the age from which on a count by a holder is due to be replaced, and
-	// turnValid is how long a holder's count is valid. In between, each holder draws at every
-	// read whether it counts, which for old holders is once in seven and a half minutes. In
-	// one case of fourteen nobody counts in time; leases are then short until the next holder
-	// does. The extra millisecond distinguishes a holder's count from one of the poolmetric
-	// function.
+	// turnAfter is the age at which a holder's count is due to be replaced, and turnValid
+	// is how long a holder's count is valid. Between these ages, each holder decides at
+	// random, at every read, whether it counts; old holders read once in seven and a half
+	// minutes. In one case of fourteen, nobody counts in time, and leases are then short
+	// until a holder does. The extra millisecond distinguishes a holder's count from one of
+	// the poolmetric function.
 	turnAfter = 10 * time.Minute
 	turnValid = 30*time.Minute + time.Millisecond
 )
@@ -40,10 +40,11 @@ func (r *Room) Asked(now time.Duration) { r.read, r.at = true, now }
 
 // Learn takes over the measurement of the pool's item. Leases grow while
 //
-//	2 × held + cooling + the holders that Expect still adds ≤ size:
+//	2 × held + cooling + the holders that Expect still adds ≤ size.
 //
-// if every holder dies at the same time and is replaced, all of them get a node ID again.
-// Growth stops above that limit, and begins again when a tenth of the pool less is taken.
+// As long as this holds, every holder can die and be replaced at the same time, and all of
+// the new processes get a node ID. Growth stops above that limit, and begins again when a
+// tenth of the pool less is taken.
 func (r *Room) Learn(p protocol.PoolItem) {
 	r.seen = p.Measured
 	if p.Measured == nil {
@@ -64,10 +65,10 @@ func (r *Room) Grows(now time.Time, skew time.Duration) bool {
 }
 
 // Turn reports whether it is this holder's turn to count the pool's node IDs. chance is a
-// random number from 0 to 1. If the measurement was made by a holder and is old, one in
-// m.Held of the holders that read it counts. If no measurement is valid, one in eight times
-// the open groups does. While a measurement of the poolmetric function is valid, nobody
-// counts.
+// random number from 0 to 1. If a holder made the measurement and it is old, each holder
+// that reads it counts with a probability of 1 in m.Held. If no measurement is valid, the
+// probability is 1 in eight times the number of open groups. While a measurement of the
+// poolmetric function is valid, no holder counts.
 func (r *Room) Turn(p protocol.PoolItem, now time.Time, skew time.Duration, chance float64) bool {
 	if m := p.Measured; m.Fresh(now, skew) {
 		return ByHolder(m) && now.Sub(m.At) >= turnAfter && chance*float64(max(m.Held, 1)) < 1

@@ -21,9 +21,9 @@ func Guess(session string, p protocol.PoolItem) (node int, ok bool) {
 }
 
 // MostlyTaken reports whether at least half of a pool's node IDs were taken when it was
-// last counted, if that count is fresh. Then a guess would be refused as often as not: on
-// average, it needs as many requests as a search that begins by reading a part of a group,
-// and costs more, since refused writes are paid for.
+// last counted, if that count is fresh. Then at least every second guess would be refused.
+// On average, a guess would need as many requests as a search that begins by reading a part
+// of a group, and would cost more, since refused writes are paid for.
 func MostlyTaken(p protocol.PoolItem, now time.Time, skew time.Duration) bool {
 	m := p.Measured
 	return m.Fresh(now, skew) && 2*(m.Held+m.Cooling) >= p.Limit()-p.ExcludeBelow
@@ -33,23 +33,24 @@ func MostlyTaken(p protocol.PoolItem, now time.Time, skew time.Duration) bool {
 // search to the next.
 //
 // A page of a large pool is a group of 256 node IDs, so reading all of the largest pool
-// would take 256 pages. A search begins with a part of a group, at a random place: that is
-// a tenth of the price, and of the load on its partition. Whole pages are read only if that
-// part has nothing free, and no group can be opened. The first page is a random open group,
-// to spread a herd. If it is full and there are more groups to open, the second page is a
-// random one of the newer half, since the older groups have had more time to fill. The
-// third page is the newest group, which alone shows whether it is time to open the next
-// one. If claimants read it earlier, a whole herd would read the same page. Random groups
-// follow: first those that no search of this claimant has read, so that it has seen every
-// group once before it reads any again. Groups that were full, and in which no lease
-// expires by now, come last: only a release makes room in them.
+// would take 256 pages. A search begins with a part of a group, at a random place: compared
+// with a page, this is a tenth of the price and of the load on the partition. Whole pages
+// are read only if that part has no free node ID and no group can be opened. The first page
+// is a random open group, to spread a herd. If it is full and there are more groups to
+// open, the second page is a random one of the newer half, since the older groups have had
+// more time to fill. The third page is the newest group, because only that group shows
+// whether it is time to open the next one. If claimants read the newest group earlier, a
+// whole herd would read the same page. Random groups follow: first those that no search of
+// this claimant has read, so that the claimant sees every group once before it reads any
+// group again. Groups that were full, and in which no lease has expired by now, come last:
+// only a release makes room in them.
 //
-// The pool counts as exhausted when a search finds nothing on firstPages pages, which cover
-// pools of up to 4,096 node IDs. In larger, nearly full pools a search may miss a free node
-// ID: if 1 % of any 256 groups is free, a search of 16 pages fails once in 10^17. A waiting
-// claimant reads as many pages at a time as [Wait] decides. Without a note, it reads up to
-// firstPages a second of groups that it has not read yet, and laterPages once it has read
-// them all.
+// The pool is considered exhausted when a search finds nothing on firstPages pages, which
+// cover pools of up to 4,096 node IDs. In larger, nearly full pools a search may miss a
+// free node ID: if 1 % of the node IDs in 256 groups are free, a search of 16 pages fails
+// once in 10^17 times. A waiting claimant reads as many pages at a time as [Wait] decides.
+// Without a note, it reads up to firstPages pages a second while there are groups that it
+// has not read yet, and laterPages pages a second once it has read them all.
 type Search struct {
 	full    map[int]time.Time // when the next lease of a full group expires
 	seen    map[int]bool      // in this search
@@ -57,14 +58,14 @@ type Search struct {
 	Parts   bool              // the store reads parts of groups
 	parts   int               // parts that were read in this search, or since groups were opened
 	Strong  bool              // reads are strongly consistent, so no page is old
-	Paced   int               // pages of a search while polling a note; 0 = as above
+	Paced   int               // pages of a search while polling a note; 0: as above
 	Wanted  []int             // groups that a paced search reads first
-	turns   map[int]int       // by group: the number of the claimant's page that last read it
+	turns   map[int]int       // by group: the number of the page with which the claimant last read it
 	turn    int
-	fresh   int                   // groups from here on were opened since; 0 = none were
+	fresh   int                   // groups from this one on were opened meanwhile; 0: none were
 	refused map[int]time.Duration // when a claim was refused, on the monotonic clock, by node ID
-	took    time.Duration         // the last refusal, unless Pause was called since
-	Dice    *rand.Rand            // set by a simulation; nil means the process's
+	took    time.Duration         // how long the last refusal took; 0 once Pause has used it
+	Dice    *rand.Rand            // set by a simulation; nil: the process's random source
 }
 
 const (
@@ -160,8 +161,9 @@ func newer(p protocol.PoolItem) (half, last int) {
 	return last + 1 - (last+2-first)/2, last
 }
 
-// later returns the index in some from which on the next page is chosen: for the second
-// page the first group of the newer half, for the third page the newest group, else 0.
+// later returns the index in some from which on the next page is chosen. For the second
+// page, this is the first group of the newer half; for the third page, the newest group;
+// for any other page, 0.
 func (s *Search) later(some []int, p protocol.PoolItem) int {
 	half, last := newer(p)
 	from, _ := slices.BinarySearch(some, half)
@@ -175,7 +177,7 @@ func (s *Search) later(some []int, p protocol.PoolItem) int {
 }
 
 // paced does what Group does, for a claimant that polls a note: it returns first the Wanted
-// groups, then the group that this claimant has not read for longest.
+// groups, then the group that this claimant has not read for the longest time.
 func (s *Search) paced(p protocol.PoolItem) (n int, ok bool) {
 	first, last := p.GroupsOpen()
 	if len(s.seen) >= min(s.Paced, last+1-first) {
@@ -242,17 +244,18 @@ const longestPause = time.Second
 
 // Pause returns the pause before the next search. After a refused claim it is random, up to
 // twice the time that the answer took: in a herd, other claimants claim at the same time,
-// and a page shows only what was written before it was read. After such a pause, a third
-// fewer claims are refused when a herd starts on as many node IDs; and a claimant that
-// starts alone is delayed by no more than one request takes.
+// and a page shows only what was written before it was read. With this pause, a third fewer
+// claims are refused when a herd starts on as many node IDs as it has members. A claimant
+// that starts alone is delayed, on average, by no more than one request takes.
 func (s *Search) Pause() time.Duration {
 	longest := min(2*s.took, longestPause)
 	s.took = 0
 	return time.Duration(s.random(int(longest) + 1))
 }
 
-// Believe removes from the free node IDs of a page those that refused a claim within
-// oldest: a page that may be old would otherwise send the claimant to them again and again.
+// Believe removes from the free node IDs of a page those for which a claim was refused less
+// than oldest ago. Otherwise a page that is out of date would send the claimant to these
+// node IDs again and again.
 func (s *Search) Believe(free []int, now time.Duration) []int {
 	if s.Strong {
 		return free
@@ -267,5 +270,5 @@ func (s *Search) Believe(free []int, now time.Duration) []int {
 // that were full may have room again.
 func (s *Search) Again() { s.Waiting, s.Paced = false, 0 }
 
-// Opened records that groups from first on are new.
+// Opened records that the groups from first on are new.
 func (s *Search) Opened(first int) { s.fresh, s.parts = first, 0 }

@@ -8,7 +8,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// fullPool returns a pool of so many groups, of which some are open.
+// fullPool returns a pool with the given number of groups, of which some are open.
 func fullPool(groups, open int) protocol.PoolItem {
 	return protocol.PoolItem{Pool: paperPool, Format: protocol.ItemFormat, Size: groups * protocol.GroupSize, OpenGroups: open}
 }
@@ -119,9 +119,9 @@ func TestPauseAfterARefusal(t *testing.T) {
 	}
 }
 
-// A search begins with a part of any open group. While there are groups to open, a part
-// of a group of the newer half and a part of the newest group follow, and then whole
-// pages. If groups were opened meanwhile, a claimant begins with a part of those.
+// A search begins with a part of any open group. While there are groups to open, a part of
+// a group of the newer half and a part of the newest group follow, and then whole pages.
+// If groups were opened in the meantime, a claimant begins with a part of the new groups.
 func TestPartsComeFirst(t *testing.T) {
 	const whole = protocol.Whole
 	type page struct{ group, part int }

@@ -8,12 +8,13 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Term is one version of a lease as its holder knows it: the values requested, the values
-// confirmed, and how long it may rely on them. It is pure bookkeeping: no clock, no lock,
-// no request; the agent and the simulations provide those.
+// Term is one version of a lease as its holder sees it: the values requested, the values
+// confirmed, and how long the holder may rely on them. It is pure bookkeeping, without a
+// clock, a lock or a request: the agent and the simulations provide those.
 //
 // m0 is the monotonic clock and w0 the wall clock, both read before the request was sent.
-// Trust counts from m0: the store cannot have begun the lease earlier.
+// The lease is trusted for a time that begins at m0, because the store cannot have begun
+// the lease earlier.
 type Term struct {
 	ttl, guard, claimGuard time.Duration
 	// Lease is the lease as last confirmed.
@@ -25,7 +26,7 @@ type Term struct {
 
 	asked        int64     // largest renewal number requested
 	askedExpires time.Time // largest expires_at that this version requested or saw
-	askedUntil   time.Time // largest reserved_until, likewise
+	askedUntil   time.Time // largest reserved_until that this version requested or saw
 	// stored holds the values of reserved_until that the table may contain: first the
 	// confirmed one, then those requested since without an answer, in order.
 	stored []reservation
@@ -48,9 +49,9 @@ const mostAsked = 20
 // Attempt is one renewal as sent.
 type Attempt struct {
 	Write  protocol.Renew
-	M0     time.Duration // when it was sent, or earlier: trust counts from here
+	M0     time.Duration // when it was sent, or earlier: trust begins here
 	Length Length        // how long it is trusted, once confirmed
-	Again  bool          // it reserves less than it should: once confirmed, another one is due at once
+	Again  bool          // it reserves less than it should: once confirmed, another renewal is due at once
 }
 
 // Verdict is the meaning of a refused renewal.
@@ -59,9 +60,9 @@ type Verdict int
 // The verdicts on a refused renewal.
 const (
 	Landed Verdict = iota // an answer was lost: the renewal is in the table
-	Stale                 // the node ID was marked for a width that the holder does not know
-	Taken                 // the node ID was taken or freed: lost
-	Cloned                // another process renews with this session: lost
+	Stale                 // the node ID was marked for a width that the holder has not seen
+	Taken                 // the node ID was taken or freed: the lease is lost
+	Cloned                // another process renews with this session: the lease is lost
 )
 
 // NewTerm begins the term of a claim that was found in the table. m0 is when that claim was
@@ -78,8 +79,8 @@ func NewTerm(c Timings, l protocol.Lease, m0 time.Duration) *Term {
 	return t
 }
 
-// Claim returns the claim of a node ID for a session at w0, by an agent that knows the
-// pool's item.
+// Claim returns the claim of a node ID for a session at w0. known is the pool's item as the
+// agent has read it.
 func (t Timings) Claim(k protocol.Key, session string, w0 time.Time, known protocol.PoolItem) protocol.Claim {
 	return protocol.Claim{
 		Key: k, Session: session, At: w0, ClaimGuard: t.ClaimGuard, TTL: t.TTL,
@@ -87,8 +88,9 @@ func (t Timings) Claim(k protocol.Key, session string, w0 time.Time, known proto
 	}
 }
 
-// Claimed judges the answer to a claim that was sent at m0 by a session that sent its first
-// claim at first. It returns the new term, or nil if another process has the node ID.
+// Claimed judges the answer to the claim w, which was sent at m0. first is when the session
+// sent its first claim. Claimed returns the new term, or nil if another process has the
+// node ID.
 func (t Timings) Claimed(w protocol.Claim, res protocol.Result, m0, first time.Duration) *Term {
 	// If an open try caps the reservation, trust ends earlier; see missing.
 	short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)
@@ -97,7 +99,7 @@ func (t Timings) Claimed(w protocol.Claim, res protocol.Result, m0, first time.D
 	case res.Applied:
 		return NewTerm(t, *res.Lease, m0)
 	case res.Lease != nil && res.Lease.Holder == w.Session && res.Lease.Renewal == 0:
-		// An earlier attempt landed. It is unknown which one, so trust counts from the
+		// An earlier attempt landed. It is unknown which one, so trust begins with the
 		// first. (This session has sent no renewal: a renewal in the item comes from a
 		// copy.)
 		return NewTerm(t, *res.Lease, first)
@@ -112,20 +114,22 @@ func (t *Term) saw(expires, until time.Time) {
 }
 
 // Attempt returns the next renewal, which must be sent at once. One goroutine reads m0 and
-// w0 and takes the renewal's number, all together.
+// w0 and takes the renewal's number, without any other attempt in between.
 //
-// The store's reserved_until must never fall below any that this version requested: a
-// larger one that was considered lost may land late and be confirmed, and a smaller one
-// after it would assign its milliseconds to the next holder. DynamoDB has no max(), so
-// the holder computes it over all requested values, confirmed or not.
+// The store's reserved_until must never fall below any value that this version requested. A
+// renewal with a larger value that was considered lost may land late and be confirmed, and
+// a later renewal with a smaller value would assign the milliseconds in between to the next
+// holder. DynamoDB has no max(), so the holder computes it over all requested values,
+// confirmed or not.
 //
 // While a widening try is open, nothing beyond its cap is requested. If more than the cap
 // was requested before, Attempt returns false: no renewal can be sent until the try is
 // settled.
 //
-// want is the desired length; it is limited by the largest allowed reservation. In every attempt,
-// the lease is no longer than the reservation less the claimants' guard: when it is
-// freed by force, that alone keeps the next holder from relying on the node ID.
+// want is the desired length; it is limited by the largest allowed reservation. In every
+// attempt, the lease is no longer than the reservation less the claimants' guard: if the
+// lease is freed by force, only the reservation keeps the next holder from relying on the
+// node ID too early.
 //
 // A renewal overwrites only values that this process may have stored itself, so if a copy
 // of this process has renewed, the next renewal is refused and detects the copy. After
@@ -190,8 +194,8 @@ func (t *Term) strange(cur *protocol.Lease) bool {
 	return true
 }
 
-// settles forgets values that can no longer be stored: renewals are executed in the order
-// of their numbers, so values that earlier ones requested cannot be stored any more.
+// settles forgets the values that only renewals before the given one requested: renewals
+// are executed in the order of their numbers, so these values can no longer be stored.
 func (t *Term) settles(renewal int64) {
 	for len(t.stored) > 1 && t.stored[0].renewal < renewal {
 		t.stored = t.stored[1:]
@@ -199,16 +203,16 @@ func (t *Term) settles(renewal int64) {
 }
 
 // missing returns how much shorter the reservation from w0 on is than a lease plus the
-// claimants' guard. Trust ends that much earlier: when a lease is freed by force, the
-// reservation keeps the next holder from relying on the node ID.
+// claimants' guard. Trust ends that much earlier: if the lease is freed by force, only the
+// reservation keeps the next holder from relying on the node ID too early.
 func (t *Term) missing(w0 time.Time, lease time.Duration) time.Duration {
 	return max(w0.Add(lease+t.claimGuard).Sub(t.askedUntil), 0)
 }
 
 // Confirmed takes over the state that the table is known to have, after a request that was
-// sent at m0 with the given length. Deadlines never move back. They count from when the
-// request was sent, not from its answer, and with its own length, not with that of a later
-// and longer request, which may not have landed.
+// sent at m0 with the given length. Deadlines never move back. They are computed from the
+// time when the request was sent, not when it was answered, and from the request's own
+// length, not from that of a later and longer request, which may not have landed.
 func (t *Term) Confirmed(l protocol.Lease, m0 time.Duration, length Length) {
 	until := protocol.Latest(t.Lease.ReservedUntil, l.ReservedUntil)
 	t.Lease = l
@@ -216,21 +220,22 @@ func (t *Term) Confirmed(l protocol.Lease, m0 time.Duration, length Length) {
 	t.settles(l.Renewal)
 	t.Deadline = max(t.Deadline, m0+length.Lease-t.guard)
 	t.IDDeadline = max(t.IDDeadline, t.Deadline)
-	// If more is reserved than exclusivity needs, the holder may make IDs for that long.
+	// If more is reserved than exclusivity needs, IDs may be made for longer than
+	// exclusivity lasts.
 	if length.Reserve > length.Lease+t.claimGuard {
 		t.IDDeadline = max(t.IDDeadline, m0+length.Reserve-t.guard)
 	}
 	t.Sent, t.Length = max(t.Sent, m0), length
 }
 
-// Refused judges a renewal that the store refused, by the item that it found. If the
-// verdict is Landed, the caller confirms that item with a's own m0: a newer attempt may
-// have landed too, but this answer does not prove it.
+// Refused judges a renewal that the store refused. cur is the item that the store found. If
+// the verdict is Landed, the caller confirms cur with a's own m0: a newer attempt may have
+// landed too, but this answer does not prove it.
 //
 // Renewals are sent one after the other, and the last one is recorded as sent. An item with
-// the number of the last renewal but other times was written by a copy of this process,
-// which numbers its renewals the same way. So was an item with an earlier number and a
-// reserved_until that this process had not requested.
+// the number of the last renewal but with different times was written by a copy of this
+// process, which numbers its renewals the same way. An item with an earlier number and a
+// reserved_until that this process had not requested was written by a copy too.
 func (t *Term) Refused(a Attempt, cur *protocol.Lease) Verdict {
 	switch {
 	case !t.ours(cur):
@@ -247,10 +252,10 @@ func (t *Term) Refused(a Attempt, cur *protocol.Lease) Verdict {
 	return Stale
 }
 
-// Ceiling returns the bound for stamps by the clock of the last confirmed request: a
-// reservation of hours does not permit stamps hours ahead. The bound is TTL plus the claim
-// guard above that clock, however long the lease is, so stamps come near it only if the
-// wall clock is wrong.
+// Ceiling returns the bound for stamps that follows from the clock of the last confirmed
+// request: a reservation of hours does not permit stamps hours ahead. The bound is TTL plus
+// the claim guard above that clock, however long the lease is, so stamps come near it only
+// if the wall clock is wrong.
 func (t *Term) Ceiling(w0 time.Time, m0 time.Duration) snowflake.Ceiling {
 	return snowflake.Ceiling{At: w0.Add(t.ttl + t.claimGuard), Mono: m0}
 }
@@ -277,7 +282,7 @@ func (t *Term) Expires() time.Time { return t.askedExpires }
 func (t *Term) Reserved() time.Time { return t.askedUntil }
 
 // Release returns the write that releases the node ID. last is the last millisecond that
-// any generator stamped, all of which are fenced by now; it is zero if nothing was stamped.
+// any generator stamped, or zero if nothing was stamped. All generators are fenced by now.
 //
 // The write is conditional on the confirmed renewal, which this process certainly sent.
 func (t *Term) Release(last time.Time) protocol.Release {
@@ -287,8 +292,8 @@ func (t *Term) Release(last time.Time) protocol.Release {
 	}
 }
 
-// ReleaseAgain returns the write to send after a release that cur refused; false when the
-// node ID no longer belongs to this session.
+// ReleaseAgain returns the write to send after a release was refused and the item was cur.
+// It returns false when the node ID no longer belongs to this session.
 func (t *Term) ReleaseAgain(last time.Time, cur *protocol.Lease) (protocol.Write, bool) {
 	if cur != nil && cur.Renewal == t.asked && t.sent(cur) { // a renewal landed whose answer was lost
 		w := t.Release(last)
@@ -299,9 +304,9 @@ func (t *Term) ReleaseAgain(last time.Time, cur *protocol.Lease) (protocol.Write
 }
 
 // Expose returns the write that frees the node ID of a process that may have a copy; cur is
-// the item as last read. The write keeps everything that either of them has reserved: the
-// copy may stamp it until its next renewal fails, and nobody else may. It returns false
-// when the node ID no longer belongs to this session.
+// the item as last read. The write keeps every millisecond that the process or its copy has
+// reserved: the copy may stamp these milliseconds until its next renewal fails, and nobody
+// else may. Expose returns false when the node ID no longer belongs to this session.
 func (t *Term) Expose(cur *protocol.Lease) (protocol.Write, bool) {
 	if !t.ours(cur) {
 		return nil, false
@@ -317,6 +322,6 @@ func (t *Term) ours(cur *protocol.Lease) bool {
 	return cur != nil && cur.Holder == t.Lease.Holder && cur.Version == t.Lease.Version
 }
 
-// Held reports whether exclusivity may be relied on at now. It is asked at every use; no
-// timer ends it.
+// Held reports whether exclusivity may be relied on at now. It is called at every use of
+// the lease; no timer ends the exclusivity.
 func (t *Term) Held(now time.Duration) bool { return now < t.Deadline }

@@ -144,10 +144,10 @@ func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	}
 }
 
-// A renewal that was sent before the holder knew of a try may have been lost, and the
-// node ID may have been marked since. Requesting the same again would reserve
-// milliseconds that the new width needs. So nothing can be requested until the try is
-// settled.
+// A renewal that was sent before the holder had seen a try may have been lost, and the
+// node ID may have been marked since. Requesting the same reservation again would
+// reserve milliseconds that the new width needs. So nothing can be requested until the
+// try is settled.
 func TestNothingBeyondTheCapIsAskedForAgain(t *testing.T) {
 	base := time.UnixMilli(1795219200000).UTC()
 	c := Timings{TTL: 15 * time.Second, Guard: 2 * time.Second, ClaimGuard: time.Second, Reserve: 16 * time.Second}

@@ -94,5 +94,6 @@ func (t *Timings) completeGrowth() (errs []error) {
 	return errs
 }
 
-// MaxSkew returns the largest clock error ε between machines for which g + σ ≥ 2ε holds.
+// MaxSkew returns the largest clock error ε between machines for which g + σ ≥ 2ε holds,
+// where g is Guard and σ is ClaimGuard.
 func (t Timings) MaxSkew() time.Duration { return (t.Guard + t.ClaimGuard) / 2 }

@@ -74,8 +74,8 @@ func TestRenewalFollowsItsOwn(t *testing.T) {
 	}
 }
 
-// A late answer to an attempt that is older than the last confirmed one does not make the
-// older attempt count again.
+// A late answer to an attempt that is older than the last confirmed one does not bring the
+// values of the older attempt back.
 func TestLateAnswerBringsNothingBack(t *testing.T) {
 	tm := newTestTerm(t)
 	w0 := time.UnixMilli(1_000_000)

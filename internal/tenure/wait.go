@@ -20,19 +20,19 @@ import (
 type Wait struct {
 	On   bool       // the claimant waits
 	Off  bool       // it has no note to poll: it searches every second
-	Dice *rand.Rand // of a simulation; nil = the process's
+	Dice *rand.Rand // random source of a simulation; nil: the process's
 
 	note    protocol.Note
 	polled  bool          // the note was read
 	missed  int           // polls without an answer, minus the answered ones after them
-	told    time.Duration // when this claimant last said that it waits
+	told    time.Duration // when this claimant last announced that it waits
 	said    bool
 	recheck bool // when this claimant searched, the note announced no waiting claimant
 
 	offers []protocol.Offer // of the last poll, not read yet
 	older  []protocol.Offer // of earlier ones
 	rests  []Rest
-	looks  float64       // read units saved for single node IDs
+	looks  float64       // read units saved for reading single node IDs
 	at     time.Duration // when looks was last updated
 
 	started bool
@@ -52,18 +52,18 @@ type Rest struct {
 
 const (
 	// pollEvery is the mean pause between two polls; while there are offers, it is half of
-	// that. Claimants poll at random times of their own, so the first of many hears of a
-	// release within milliseconds.
+	// that. Each claimant polls at its own random times, so if there are many claimants,
+	// the first of them sees a release within milliseconds.
 	pollEvery = time.Second
 	// longestPoll limits the doubling of pauses while the note's partition throttles: with
 	// this pause, 96,000 claimants together send six thousand polls a second.
 	longestPoll = 16 * time.Second
-	// freshOffer is the age up to which offers count that the first poll found.
+	// freshOffer is the age up to which an offer is used if the first poll found it.
 	freshOffer = 10 * time.Second
 	// Reading one node ID costs one read unit. A claimant saves looksRate units a second for
 	// this, up to looksMost, and begins with looksFirst.
 	looksRate, looksFirst, looksMost = 2.0, 4.0, 16.0
-	// manyOffers is the number of offers in one group from which on the group's page is read
+	// manyOffers is the number of offers in one group at which the group's page is read
 	// instead of each node ID, even if the page costs more than one unit.
 	manyOffers = 4
 	// mostRests is the largest number of rests that are remembered.
@@ -95,8 +95,8 @@ func (w *Wait) Found(o Outlook, now time.Duration) {
 	}
 }
 
-// Spare remembers the other free node IDs of a page of which one is claimed now, in case
-// the claim is refused.
+// Spare remembers the free node IDs of a page, except the one that is claimed now, in case
+// that claim is refused.
 func (w *Wait) Spare(free []int, claimed int) {
 	for _, n := range free {
 		if w.On && n != claimed && len(w.older) < protocol.NotePlaces {
@@ -105,11 +105,12 @@ func (w *Wait) Spare(free []int, claimed int) {
 	}
 }
 
-// pageCost returns the approximate read units of an eventually consistent read of so many
-// leases.
+// pageCost returns the approximate read units of an eventually consistent read of the given
+// number of leases.
 func pageCost(leases int) float64 { return max(1, math.Ceil(float64(leases)*300/4096)) / 2 }
 
-// between returns the pause between two pages in a pool with so many open groups.
+// between returns the pause between two pages in a pool with the given number of open
+// groups.
 func (w *Wait) between(groups int) time.Duration {
 	pass := max(firstPass, time.Duration(groups)*time.Second/firstPages)
 	pass = min(pass<<min(w.read/groups, 10), slowPass)
@@ -119,7 +120,7 @@ func (w *Wait) between(groups int) time.Duration {
 func (w *Wait) rest(r Rest) {
 	if i := slices.IndexFunc(w.rests, func(o Rest) bool { return o.NodeID == r.NodeID }); i >= 0 {
 		w.rests[i] = r
-	} else if len(w.rests) < mostRests { // in random order, since other claimants know them too
+	} else if len(w.rests) < mostRests { // in random order, since other claimants may have read them too
 		w.rests = slices.Insert(w.rests, w.random(len(w.rests)+1), r)
 	}
 }
@@ -136,7 +137,7 @@ func (w *Wait) Pause(wall time.Time) time.Duration {
 	d := min(every<<min(w.missed, 10), longestPoll)
 	d = d*3/4 + time.Duration(w.random(int(d/2)))
 	for _, r := range w.rests {
-		if rests := r.At.Sub(wall); rests > 0 && rests < d { // a random time more, since other claimants know it too
+		if rests := r.At.Sub(wall); rests > 0 && rests < d { // a random time more, since other claimants may wait for it too
 			d = min(d, rests+time.Duration(w.random(int(pollEvery))))
 		}
 	}
@@ -180,8 +181,8 @@ func (w *Wait) Tell(pool string, now time.Duration, wall time.Time) (protocol.Aw
 // Told stores the note from the answer to the write that Tell returned.
 func (w *Wait) Told(n protocol.Note) { w.note.Until = n.Until }
 
-// Joins reports whether a first search ends after one full group: if no group is left to
-// open, other claimants may already wait, and then the pool is full.
+// Joins reports whether a first search ends after one full group. If no group is left to
+// open, other claimants may already be waiting, and then the pool is full.
 func (w *Wait) Joins(pages int, p protocol.PoolItem) bool {
 	_, last := p.GroupsOpen()
 	return pages == 1 && !w.On && !w.Off && !w.polled && last+1 >= p.Groups()
@@ -191,7 +192,8 @@ func (w *Wait) Joins(pages int, p protocol.PoolItem) bool {
 func (w *Wait) Awaited(wall time.Time) bool { return w.polled && w.note.Awaited(wall) }
 
 // Recheck returns true once, when the whole pool must be searched again: releases before
-// the note announced a waiting claimant left no offers, so the search may have missed them.
+// the note announced a waiting claimant left no offers, so the search may have missed their
+// node IDs.
 func (w *Wait) Recheck(wall time.Time) bool {
 	again := w.recheck && w.Awaited(wall)
 	w.recheck = w.recheck && !again
@@ -208,11 +210,12 @@ func (w *Wait) Reload(now time.Duration) bool {
 }
 
 // Look returns the next node ID to read at now, or -1. In place of a node ID it may return
-// groups whose pages are to be read, because many node IDs were released there.
+// groups whose pages are to be read, because many node IDs of these groups were released.
 func (w *Wait) Look(p protocol.PoolItem, now time.Duration, wall time.Time) (node int, groups []int) {
 	w.looks = min(w.looks+looksRate*max(now-w.at, 0).Seconds(), looksMost)
 	w.at = now
-	// Anyone of this pool may write the note.
+	// Any process that may use the pool can write the note, so an offer may be out of
+	// range.
 	w.offers = slices.DeleteFunc(w.offers, func(o protocol.Offer) bool { return o.NodeID < p.ExcludeBelow || o.NodeID >= p.Limit() })
 	in := map[int]int{}
 	for _, o := range w.offers {
@@ -225,8 +228,8 @@ func (w *Wait) Look(p protocol.PoolItem, now time.Duration, wall time.Time) (nod
 			return -1, []int{g}
 		}
 	}
-	// If offers were skipped and no new ones came, the rest of the skipped ones are on these
-	// pages.
+	// If offers were skipped and no new ones came, the other skipped offers are found on
+	// the pages of their groups.
 	if len(w.offers) == 0 && len(w.older) > 0 && now >= w.sweep {
 		w.sweeps++
 		w.sweep = now + min(sweepFirst<<min(w.sweeps, 10), slowPass)
@@ -270,7 +273,8 @@ func (w *Wait) Looked(l *protocol.Lease, p protocol.PoolItem, c protocol.Claim) 
 	return free
 }
 
-// Pages returns how many groups may be read at now, in a pool with so many open ones.
+// Pages returns how many groups may be read at now, in a pool with the given number of open
+// groups.
 func (w *Wait) Pages(now time.Duration, groups int) int {
 	if now < w.next {
 		return 0

@@ -12,7 +12,8 @@ import (
 func waitOf(seed uint64) *Wait { return &Wait{Dice: rand.New(rand.NewPCG(seed, 4))} }
 
 // Claimants whose clocks are hours apart do not overwrite each other's times at every
-// poll. Each claimant writes at most twice a minute, and the times by right clocks stay.
+// poll. Each claimant writes at most twice a minute, and times that correct clocks wrote
+// stay.
 func TestClocksOfThoseWhoWait(t *testing.T) {
 	note, writes := protocol.Note{Pool: paperPool}, map[time.Duration]int{}
 	offsets := []time.Duration{0, 0, 0, 3 * time.Hour, -5 * time.Hour}
@@ -104,8 +105,9 @@ func TestPollsBackOff(t *testing.T) {
 	}
 }
 
-// A claimant reads offered node IDs of this pool that are new since the last poll, or from
-// the last seconds, each once, and as many as it has saved read units for.
+// A claimant reads the offered node IDs of this pool that are new since the last poll, or
+// that are from the last seconds. It reads each of them once, and only as many as it has
+// saved read units for.
 func TestLooks(t *testing.T) {
 	p := fullPool(4, 4)
 	w := waitOf(1)

@@ -6,10 +6,10 @@ import "unicode/utf8"
 const sessionLength = 32
 
 // Session shortens a session for its readers to "…" and its last eight characters, which
-// are enough to tell it from others. Only the holder needs the whole session: whoever
-// knows it and may write to the table can renew or release in the holder's name. Text
-// that is too short for a session is returned unchanged. Session(Session(s)) is
-// Session(s).
+// are enough to tell it from other sessions. Only the holder needs the whole session:
+// any process that has it and may write to the table can renew or release in the
+// holder's name. Text that is too short for a session is returned unchanged.
+// Session(Session(s)) is Session(s).
 func Session(s string) string {
 	if len(s) < sessionLength {
 		return s

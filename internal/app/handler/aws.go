@@ -44,13 +44,13 @@ func OpenMetrics() (Metrics, error) {
 var connections = &http.Client{Transport: awshttp.NewBuildableClient().GetTransport()}
 
 // thaw drops connections that no request uses. Lambda freezes a process between two events.
-// Connections that were open then may be dead, and the reaper would take a request that
-// fails on a dead connection for an outage.
+// Connections that were open when the process was frozen may be dead, and the reaper would take a
+// request that fails on a dead connection for an outage.
 func thaw() { connections.CloseIdleConnections() }
 
 // environment returns the configuration that Lambda sets in every function's environment.
 // The SDK's default configuration also looks for profiles, SSO and roles, which do not
-// exist here, and would make up a seventh of the zip.
+// exist here. Its code would make up a seventh of the zip file.
 // https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
 func environment(service string) (aws.Config, error) {
 	cfg := aws.Config{
@@ -108,7 +108,7 @@ func truth(name string) (bool, error) {
 	}
 }
 
-// endpoints implements the interface by which clients find endpoints in their configuration.
+// endpoints implements the interface by which clients look up their endpoint settings.
 type endpoints struct{ fips, dual bool }
 
 // GetUseFIPSEndpoint is called by the SDK, which finds it by its name.

@@ -27,9 +27,9 @@ type Bootstrap struct {
 	Store lease.Store
 	// Pools are all pools that the stack declares, if known.
 	Pools []Spec
-	// Setup is the reason if there is no Store. The function reports it to CloudFormation,
-	// because a deployment would wait until its time-out for a function that ends without
-	// an answer.
+	// Setup is the error because of which there is no Store. The function reports it to
+	// CloudFormation: if the function ended without an answer, the deployment would wait
+	// until its time-out.
 	Setup error
 
 	mu       sync.Mutex
@@ -52,7 +52,7 @@ func (b *Bootstrap) Handle(ctx context.Context, event json.RawMessage) (any, err
 
 // resource executes an event of CloudFormation: create and update bring the pool to its
 // declared state, and delete keeps the pool. The physical ID names the pool and its table,
-// so another pool or table is another resource, and when CloudFormation deletes the old
+// so a different pool or table is a different resource. When CloudFormation deletes the old
 // resource, the old pool is kept.
 func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data map[string]any, err error) {
 	if e.RequestType == cfn.RequestDelete { // includes the rollback of a failed create
@@ -99,10 +99,11 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 	return id, map[string]any{"Pool": r.Pool, "Size": c.Pool.Size, "Seeded": c.Seeded, "Retired": c.Retired, "Restored": c.Restored}, nil
 }
 
-// mayMove refuses to seed a pool that replaces another one. Another table or another name
-// is another ID space: if seeded at the present moment, the new pool would assign
-// milliseconds that processes of the old pool still have reserved. A pool that already
-// exists, such as one to which a rollback returns, is accepted: it keeps its reservations.
+// mayMove refuses to seed a pool that replaces a different one. A pool in a different
+// table, or with a different name, has an ID space of its own: if seeded at the present
+// moment, the new pool would assign milliseconds that processes of the old pool still have
+// reserved. A pool that already exists, such as one to which a rollback returns, is
+// accepted: it keeps its reservations.
 func (b *Bootstrap) mayMove(ctx context.Context, e cfn.Event, r request) error {
 	given := e.ResourceProperties["Floor"]
 	if text, _ := given.(string); text != "" && given != e.OldResourceProperties["Floor"] {
@@ -128,10 +129,10 @@ func (b *Bootstrap) missing(ctx context.Context, pool string) (bool, error) {
 	return false, err
 }
 
-// mayAdd refuses to seed a new pool without a Floor in a table with a pool that the stack
-// no longer declares, because a renamed pool looks like that: it arrives as the Create of
-// another resource, and the Delete of the old one follows only later. See mayMove for the
-// consequences.
+// mayAdd refuses to seed a new pool without a Floor if the table has a pool that the stack
+// no longer declares, because the new pool may be a renamed one: CloudFormation sends the
+// Create of a new resource first, and the Delete of the old resource only later. See
+// mayMove for the consequences.
 func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
 	if len(b.Pools) == 0 || !time.Time(r.Floor).IsZero() {
 		return nil
@@ -235,8 +236,8 @@ func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, e
 // CloudFormation calls this function right after it has changed the policy.
 const propagation = time.Minute
 
-// riding calls fn again while its requests are denied, for as long as a new policy may not
-// yet be in force.
+// riding repeats fn while its requests are denied, for as long as it may take until a new
+// policy is in force.
 func riding[T any](ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	end := time.Now().Add(propagation)
 	for n := 0; ; n++ {
@@ -264,8 +265,9 @@ type request struct {
 	Narrow             flag
 }
 
-// decodeRequest decodes a request. With strict it refuses unknown fields, which people may
-// have mistyped; CloudFormation adds properties of its own.
+// decodeRequest decodes a request. If strict is set, it refuses unknown fields, which
+// people may have mistyped. It is not set for CloudFormation, which adds properties of its
+// own.
 func decodeRequest(text []byte, strict bool) (r request, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if strict {

@@ -201,8 +201,8 @@ func TestBootstrapDirect(t *testing.T) {
 	}
 }
 
-// A new pool is narrow if the event says so, which CloudFormation does with a string. An
-// existing pool does not change.
+// A new pool is narrow if the event requires it; CloudFormation sends that flag as a
+// string. An existing pool does not change.
 func TestBootstrapNarrow(t *testing.T) {
 	logs(t)
 	store := leasetest.NewMemory("", 0)

@@ -26,9 +26,10 @@ const mostAnswers = 1000
 
 // answerFor executes an event, reports the result to CloudFormation, and returns the
 // failure, so that the function's own alarm fires too. Lambda may deliver an answered event
-// again at any time, perhaps after a newer event. The process that has answered it sends
-// the same answer and changes nothing. Another process executes the old event, and sets its
-// size again. Poolmetric reports that, and no ID is made twice because of it.
+// again at any time, perhaps after a newer event. The process that has answered the event
+// sends the same answer again and changes nothing. Any other process executes the old
+// event, and sets the pool to that event's size again. Poolmetric reports that, and no ID
+// is made twice because of it.
 func (b *Bootstrap) answerFor(ctx context.Context, e cfn.Event) error {
 	if err := checkResponseURL(e.ResponseURL); err != nil {
 		logger(ctx).Error("refused", "error", err.Error())

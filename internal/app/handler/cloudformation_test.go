@@ -55,7 +55,7 @@ func TestResponseURL(t *testing.T) {
 	}
 }
 
-// An event with another address is not handled at all.
+// An event with a different address is not handled at all.
 func TestBootstrapForeignResponseURL(t *testing.T) {
 	logs(t)
 	var asked atomic.Int64
@@ -140,8 +140,8 @@ func changed(t *testing.T, name, url, request, physical string, props map[string
 	return text
 }
 
-// Another pool or table is another ID space, so it is refused without a new floor. A
-// rollback to a pool that exists is accepted.
+// A different pool or table has an ID space of its own, so it is refused without a new
+// floor. A rollback to a pool that exists is accepted.
 func TestBootstrapMoves(t *testing.T) {
 	logs(t)
 	c := newCloudformation(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// A forged item is an error in the reaper's log. It counts in the gauge that the alarm
-// <pool>-corrupt watches, but only for this pool.
+// A forged item is an error in the reaper's log. It is counted in the gauge that the
+// alarm <pool>-corrupt watches, but only for this pool.
 func TestForgedRaisesTheAlarm(t *testing.T) {
 	for name, test := range map[string]struct{ partition, node, set, value, want string }{
 		"version":              {"orders#0", "1", "version", "3", `"forged":{"1":"version went back from 7 to 3"`},

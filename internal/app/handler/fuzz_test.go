@@ -65,8 +65,8 @@ func FuzzBootstrap(f *testing.F) {
 	})
 }
 
-// Any value of the variable is refused, or is read as pools with valid names, each only
-// once.
+// Any value of the variable is refused, or is read as pools with valid names, none of them
+// twice.
 func FuzzPools(f *testing.F) {
 	f.Add(`[{"pool":"orders","size":1024,"excludeBelow":0},{"pool":"a-b.c_D"}]`)
 	f.Add(`[{"pool":"a"},{"pool":"a"}]`)

@@ -48,7 +48,7 @@ func Pools(text string) ([]Spec, error) {
 	return specs, errors.Join(errs...)
 }
 
-// errTime is why work ended when the function's time was nearly up.
+// errTime is the cause when work ended because the function's time was nearly up.
 var errTime = errors.New("the function's time is up; the next run continues")
 
 // budget returns a context that ends early enough to leave time for the report and the

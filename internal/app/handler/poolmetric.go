@@ -38,8 +38,8 @@ type Poolmetric struct {
 }
 
 // Handle publishes the gauges of all pools in one call, and returns them. It does not
-// publish a pool that could not be counted completely, because a gap sets off the no-data
-// alarm, but wrong counts would set off none. The event is ignored.
+// publish a pool that could not be counted completely: the gap sets off the no-data
+// alarm, whereas wrong counts would set off no alarm. The event is ignored.
 func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 	var mu sync.Mutex
 	stats, data := []leasepool.Stats{}, []types.MetricDatum{}

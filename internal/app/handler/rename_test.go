@@ -95,7 +95,8 @@ func TestBootstrapAddsAPool(t *testing.T) {
 	}
 }
 
-// A resize binds the layout of a pool that has none. Another layout is refused after that.
+// A resize binds the layout of a pool that has none. After that, a different layout is
+// refused.
 func TestBootstrapLayout(t *testing.T) {
 	logs(t)
 	client := dynamotest.Embedded(t)

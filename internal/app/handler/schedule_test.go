@@ -220,7 +220,8 @@ func TestPoolmetric(t *testing.T) {
 	}
 }
 
-// Pools that were measured are published, and a pool that could not be measured is an error.
+// The gauges of pools that were measured are published, and a pool that could not be
+// measured is an error.
 func TestPoolmetricFails(t *testing.T) {
 	logs(t)
 	cw := &cloudWatch{err: errors.New("denied")}

@@ -19,8 +19,9 @@ const (
 	// MaxBlock is how many IDs one block may have.
 	MaxBlock = 1 << 20
 
-	// blockBack is how many past milliseconds a block may use, and blockLife is for how long
-	// it may be used. Together with a tick they keep IDs less than a second behind the clock.
+	// blockBack is how many past milliseconds a block may use, and blockLife is how long
+	// the block may be used. Together with one tick, they keep IDs less than a second
+	// behind the clock.
 	blockBack = 250 * time.Millisecond
 	blockLife = 500 * time.Millisecond
 
@@ -110,8 +111,8 @@ func (b *blocks) back() time.Duration {
 }
 
 // clients returns how many clients have sent a request within the current period of
-// blockLife, or within the previous one if they were more. Each gets an equal share of the
-// remaining IDs.
+// blockLife or, if that number is larger, within the previous period. Each client gets an
+// equal share of the remaining IDs.
 func (b *blocks) clients(name string, at time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

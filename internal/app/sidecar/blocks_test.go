@@ -177,8 +177,8 @@ func TestRestartKeepsOrder(t *testing.T) {
 	})
 }
 
-// The remaining time counts from before the client sent its request, so a slow answer
-// shortens the block. A block also ends when its lease ends.
+// The client counts the remaining time from a moment before it sent its request, so a slow
+// answer shortens the block. A block also ends when its lease ends.
 func TestDeadlineIsFromBeforeAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()
@@ -311,7 +311,7 @@ func TestBlockRequests(t *testing.T) {
 				t.Errorf("%q: got %s, want %s", query, answer, want)
 			}
 		}
-		for i := range 3000 { // many clients that send only one request take no memory, and leave the others their share
+		for i := range 3000 { // many clients that send only one request take no memory, and leave the other clients their share
 			if i%700 == 0 {
 				time.Sleep(300 * time.Millisecond) // virtual
 			}

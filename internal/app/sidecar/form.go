@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// form is one format in which an answer may have IDs.
+// form is one format in which an answer may contain IDs.
 type form struct {
 	mediaType   string
 	contentType string

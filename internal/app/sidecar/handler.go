@@ -24,9 +24,9 @@ func Handler(agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) h
 	return HandlerFor(local.Guard{}, agent, ids, metrics)
 }
 
-// HandlerFor returns a handler for the requests of the contract that the guard, who,
-// admits. ids is the agent's generator; metrics answers /metrics, and counts the other
-// requests.
+// HandlerFor returns a handler for the requests of the contract. who decides which requests
+// are admitted. ids is the agent's generator; metrics answers /metrics, and counts the
+// other requests.
 func HandlerFor(who local.Guard, agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) http.Handler {
 	h := &handler{agent: agent, ids: ids, queue: newQueue(ids.Layout()), who: who}
 	mux := http.NewServeMux()
@@ -116,8 +116,8 @@ type leaseAnswer struct {
 }
 
 func (h *handler) lease(w http.ResponseWriter, _ *http.Request) {
-	// The remaining time is read before the lease. A pause in between makes it too large, but
-	// if the lease has ended by then, Lease returns an error.
+	// The remaining time is read before the lease. A pause in between makes the time too
+	// large, but if the lease has ended by then, Lease returns an error.
 	agent, leased := h.agent.(interface{ Left() time.Duration })
 	if !leased {
 		problem{http.StatusNotFound, "fixed", fmt.Sprintf("node %d is fixed and has no lease", h.agent.NodeID()),

@@ -51,8 +51,8 @@ func raw(t *testing.T, address, text string) (status []int, body string) {
 	// An error is ignored, since the server may refuse the request before it has read all.
 	_, _ = io.WriteString(conn, text)
 	// If the client's input ended before the answer, the server would take the client for
-	// gone and abandon the request. So it ends after the answer, or at once if the request
-	// is incomplete.
+	// gone and abandon the request. So the input ends after the answer, or at once if the
+	// request is incomplete.
 	end := func() { _ = conn.(*net.TCPConn).CloseWrite() }
 	if !strings.Contains(text, "\r\n\r\n") {
 		end()
@@ -216,7 +216,7 @@ func fetch(address, accept string, n int) (ids []uint64, err error) {
 	return ids, err
 }
 
-// A request for more IDs than the layout has is refused in time, with the error busy.
+// A request for more IDs than the layout allows is refused in time, with the error busy.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual

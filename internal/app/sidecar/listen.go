@@ -44,7 +44,8 @@ func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error)
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: %w: choose another port (0 chooses a free one)", address, err)
 	}
-	// The listener's actual address is checked, since the name may resolve to another one.
+	// The listener's actual address is checked, since the name may resolve to a different
+	// address.
 	if a, ok := l.Addr().(*net.TCPAddr); !remote && (!ok || !a.IP.IsLoopback()) {
 		return nil, errors.Join(fmt.Errorf("--listen %s is %v, which is not the loopback interface", address, l.Addr()), l.Close())
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// schema is the subset of JSON Schema that this test knows. Any other field is an error.
+// schema is the subset of JSON Schema that this test supports. Any other field is an error.
 type schema struct {
 	Ref         string            `yaml:"$ref"`
 	Type        any               `yaml:"type"`

@@ -125,9 +125,9 @@ func TestLeavingTheQueue(t *testing.T) {
 	})
 }
 
-// BenchmarkOverload measures the figures on overload in docs/sidecar.md. For ten seconds, 64
-// clients request 10,000 IDs at a time over HTTP, each on its own connection, and wait as
-// long as Retry-After says.
+// BenchmarkOverload measures the figures on overload in docs/sidecar.md. For ten seconds,
+// 64 clients request 10,000 IDs at a time over HTTP, each on its own connection, and wait
+// as long as Retry-After requires.
 func BenchmarkOverload(b *testing.B) {
 	address := listening(b, snowflake.JS53())
 	for b.Loop() {

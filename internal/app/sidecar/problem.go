@@ -36,7 +36,7 @@ func badRequest(detail, remedy string) *problem {
 func (h *handler) problemOf(err error) problem {
 	var clock *snowflake.ClockError
 	if errors.Is(err, snowflake.ErrFenced) {
-		// The lease knows why it is fenced.
+		// Lease returns the reason why the lease is fenced.
 		if _, why := h.agent.Lease(); why != nil {
 			err = why
 		}

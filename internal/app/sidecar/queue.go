@@ -27,7 +27,8 @@ type turn struct {
 }
 
 // newQueue returns a queue whose first estimate is the layout's rate of IDs. A narrow pool
-// allows more, and a machine that is short of CPU makes fewer; draws correct the estimate.
+// allows more IDs a second, and a machine that is short of CPU makes fewer; draws correct
+// the estimate.
 func newQueue(l snowflake.Layout) *queue {
 	rate := float64(uint64(1)<<l.SequenceBits) * float64(time.Second) / float64(l.Tick)
 	return &queue{rate: rate, least: rate / 4}
@@ -72,10 +73,10 @@ func (q *queue) leave(t *turn) {
 	}
 }
 
-// drew corrects the estimated rate after a draw, if other requests were waiting. Other draws
-// say little about the rate, because they may use unused IDs of the last ticks and take
-// hardly any time. The rate has a lower bound, so that the queue does not refuse everything
-// after the machine was frozen for a while.
+// drew corrects the estimated rate after a draw, if other requests were waiting. If none
+// were, the draw shows little about the rate, because it may have used unused IDs of the
+// last ticks and taken hardly any time. The rate has a lower bound, so that the queue does
+// not refuse everything after the machine was frozen for a while.
 func (q *queue) drew(n int, took time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,7 +87,7 @@ func (q *queue) drew(n int, took time.Duration) {
 
 // draw fills ids when it is this request's turn. The wait is bounded by patience, and so is
 // the draw after it. So a request that has begun to draw gets its IDs, unless the machine
-// makes far fewer than the layout allows.
+// makes far fewer IDs than the layout allows.
 func (q *queue) draw(ctx context.Context, ids []snowflake.ID, next func(context.Context, []snowflake.ID) (int, error)) (retry time.Duration, err error) {
 	t, retry := q.enter(len(ids))
 	if t == nil {
@@ -119,7 +120,7 @@ func (t *turn) wait(ctx context.Context) error {
 	defer limit.Stop()
 	select {
 	case <-t.now:
-		return context.Cause(ctx) // an error if the client has gone meanwhile
+		return context.Cause(ctx) // an error if the client has left in the meantime
 	case <-limit.C:
 		return context.DeadlineExceeded
 	case <-ctx.Done():

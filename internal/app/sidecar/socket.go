@@ -11,12 +11,12 @@ import (
 	"syscall"
 )
 
-// listenUnix listens on a Unix socket. If there is a file at the path, it replaces it only if
-// it is a socket whose server is dead.
+// listenUnix listens on a Unix socket. If there is a file at the path, listenUnix replaces
+// that file only if it is a socket whose server is dead.
 //
 // The socket is created in a separate folder that no other user may enter, gets its mode
-// there, and is then linked to its path, unless a file is there. So at no moment can users
-// connect whom the mode does not admit, and no symbolic link is followed.
+// there, and is then linked to its path, unless a file is there. So users whom the mode
+// does not admit cannot connect at any moment, and no symbolic link is followed.
 func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	failed := func(err error) error {
 		return fmt.Errorf("--listen unix:%s: %w: use a path of up to 80 bytes in a directory that this user can write to", path, err)
@@ -81,7 +81,7 @@ type socket struct {
 // Addr returns where clients connect.
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
-// Close closes the listener, and removes its path if that is still this socket.
+// Close closes the listener, and removes the file at its path if that is still this socket.
 func (s *socket) Close() error {
 	s.once.Do(func() {
 		if at, err := os.Lstat(s.path); err == nil && os.SameFile(at, s.made) {

@@ -135,7 +135,8 @@ func removesOnly(request any) bool {
 // zeros matches a number with the zeros that DynamoDB Local leaves at the end of a fraction (see notCompared).
 var zeros = regexp.MustCompile(`([ :\[]-?\d+)(?:\.0+|(\.\d*[1-9])0+)\b`)
 
-// A refusal counts how often the embedded DynamoDB had the same text as one of DynamoDB Local.
+// A refusal counts, for one message of DynamoDB Local, how often the embedded DynamoDB had
+// the same text and how often a different one.
 type refusal struct {
 	same, other int
 	example     string

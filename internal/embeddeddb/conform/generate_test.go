@@ -130,7 +130,8 @@ func (g *generator) condition(depth int) string {
 	return g.attribute() + pick(g, " < ", " <= ", " > ", " >= ") + g.hold(g.of(orderedKinds, 1))
 }
 
-// updated returns the value of an assignment, of one of the kinds where the kind is known.
+// updated returns the value of an assignment. Where the kind of the value is known, it is
+// one of kinds.
 func (g *generator) updated(kinds string) string {
 	switch {
 	case g.once(4):

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Both refuse every reserved word, in lower or upper case, and accept words that only look similar.
+// Both databases refuse every reserved word, in lower or upper case, and accept words that
+// only look similar.
 func TestReservedWords(t *testing.T) {
 	list, err := os.ReadFile("../reserved.txt")
 	if err != nil {

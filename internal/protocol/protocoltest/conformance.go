@@ -316,8 +316,8 @@ func reads(t *testing.T, s protocol.Store) {
 	}
 }
 
-// parts checks that the parts of a group together are the group, if the store can read
-// parts: also if node IDs are missing, and at the borders of groups.
+// parts checks, if the store can read parts, that the parts of a group together are the
+// whole group, even if node IDs are missing, and at the borders of groups.
 func parts(t *testing.T, s protocol.Store) {
 	cheap, ok := s.(protocol.PartStore)
 	if !ok {

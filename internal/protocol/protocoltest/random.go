@@ -25,8 +25,8 @@ func sameAsApply(t *testing.T, w protocol.Write, before *protocol.Lease, res pro
 	}
 }
 
-// randomWrites does thousands of writes with close values, so that every comparison is
-// tested from below, from above and at equality.
+// randomWrites does thousands of writes with values that are close together, so that
+// every comparison is tested from below, from above and at equality.
 func randomWrites(t *testing.T, s protocol.Store) {
 	seeds := [2]uint64{rand.Uint64(), rand.Uint64()}
 	t.Logf("rand.NewPCG(%d, %d)", seeds[0], seeds[1])

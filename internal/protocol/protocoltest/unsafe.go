@@ -11,8 +11,8 @@ import (
 
 // Unsafe is a store that breaks the protocol on purpose: its claims ignore expires_at and
 // reserved_until. A node ID may then have two holders, for the same milliseconds, until the
-// first holder's next renewal. It tests whether a comparison of IDs finds that. Normal
-// builds do not contain it.
+// first holder's next renewal. Unsafe shows whether a comparison of IDs detects this.
+// Normal builds do not contain it.
 type Unsafe struct{ protocol.Store }
 
 // NewUnsafe wraps a store.

@@ -60,10 +60,11 @@ func Local(tb testing.TB) *dynamodb.Client {
 	return Client(tb, endpoint)
 }
 
-// localEndpoint returns the endpoint, or "" if there is none. The go command caches the result of a test for the values of
-// the variables that the test has read with Getenv. The version is the same in each run, but the port is not. So if the
-// version is set, the endpoint is read in a way that the go command does not notice, and a result from one port is valid
-// on another.
+// localEndpoint returns the endpoint, or "" if there is none. The go command caches the
+// result of a test together with the values of the variables that the test has read with
+// Getenv. DynamoDB Local's version is the same in each run, but its port is not. So if the
+// version is set, the endpoint is read in a way that the go command does not notice, and a
+// result that was cached with one port is valid for any other port.
 func localEndpoint() string {
 	if os.Getenv(envVersion) == "" {
 		return os.Getenv(EnvLocal)

@@ -33,14 +33,15 @@ type span struct {
 	may       int64 // the latest millisecond that its holder was told it may stamp
 	released  bool  // its holder has fenced itself and released the version
 	// copied is the reservation at the time when a process with this version was copied, or
-	// 0. Both processes may stamp up to copied. Later milliseconds belong to heir alone: the
-	// first of the two that got a confirmation, or 0 while neither has.
+	// 0 if none was copied. Both processes may stamp up to copied. Later milliseconds
+	// belong to heir alone: the first of the two that got a confirmation, or 0 while
+	// neither has.
 	copied  int64
 	heir    int
 	unaware map[int]bool // which of the two have had no answer since the copy was made
 	// loose equals copied if one of the two released the version while the other had had no
-	// answer, and is 0 otherwise. The table does not know of the other, which may stamp up
-	// to copied.
+	// answer, and is 0 otherwise. The table has no record of the other process, which may
+	// still stamp up to copied.
 	loose int64
 }
 
@@ -114,7 +115,7 @@ func (c *Checker) item(e Event) error {
 		case e.Op == Abandon:
 			n.blind = false
 		}
-		if e.Op == Raise && e.Version == int64(len(n.spans)) { // an operator has set the time up to which everything counts as reserved
+		if e.Op == Raise && e.Version == int64(len(n.spans)) { // an operator has set the time up to which everything is treated as reserved
 			n.item, n.corrupt = e, -1
 		}
 		return nil
@@ -205,8 +206,8 @@ func (c *Checker) may(e Event) error {
 		if s.heir == 0 {
 			s.heir = e.Who
 		}
-		// If both requested exactly the same milliseconds, the table cannot distinguish them,
-		// and they are copies of each other again, as docs/guarantees.md says.
+		// If both requested exactly the same milliseconds, the table cannot distinguish
+		// them, and they are copies of each other again, as docs/guarantees.md states.
 		inStep = s.heir != e.Who && e.Until == s.may
 		if s.heir != e.Who && !inStep {
 			return fmt.Errorf("process %d may stamp up to %d in version %d, and so may its copy or original %d: both have renewed since the copy was made",
@@ -338,8 +339,8 @@ func (c *Checker) looseID(n *node, e Event, by int) bool {
 	return n != nil && (c.loose(n, e) || c.loose(n, other))
 }
 
-// believes reports whether a belief counts. The belief of a copy or its original does not
-// count after the other of the two released the version.
+// believes reports whether a belief is judged. The belief of a copy or its original is not
+// judged after the other of the two released the version.
 func (c *Checker) believes(node int, version int64) bool {
 	n := c.nodes[node]
 	return n == nil || version < 1 || version > int64(len(n.spans)) || n.spans[version-1].loose == 0
@@ -358,7 +359,7 @@ func (c *Checker) hold(e Event) error {
 	return nil
 }
 
-// lost judges that a process gives up a node ID, which is permanent, only if it no longer
+// lost checks that a process gives up a node ID, which is permanent, only if it no longer
 // has it. A loss is also justified if the process claimed the node ID with a wrong clock,
 // before the last holder's milliseconds have passed.
 func (c *Checker) lost(e Event) error {

@@ -1,5 +1,5 @@
-// Package history judges the history of a lease table and its holders. It knows the
-// promises, but not the code that keeps them: it receives, in order, the state of the
+// Package history judges the history of a lease table and its holders. It has the
+// promises, but not the code that keeps them. It receives, in order, the state of the
 // table after each executed write, the beliefs of each process, and every ID, and reports
 // which promise is broken, if any:
 //
@@ -28,11 +28,11 @@ type Kind string
 
 // The kinds of events.
 const (
-	// World begins a history. It describes the run and says whether S2 is judged.
+	// World begins a history. It describes the run and states whether S2 is judged.
 	World Kind = "world"
 	// Item is a node ID's item after an executed write.
 	Item Kind = "item"
-	// May has the milliseconds that a process learned it may stamp.
+	// May has the milliseconds that a process was told it may stamp.
 	May Kind = "may"
 	// Stamp is an ID.
 	Stamp Kind = "stamp"

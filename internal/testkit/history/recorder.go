@@ -50,7 +50,7 @@ func (r *Recorder) Len() int {
 	return len(r.events)
 }
 
-// Tail returns the last n events about a node ID, and the notes made meanwhile.
+// Tail returns the last n events about a node ID, and the notes in between.
 func (r *Recorder) Tail(node, n int) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

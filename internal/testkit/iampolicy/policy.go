@@ -56,7 +56,7 @@ func (l *list) UnmarshalJSON(raw []byte) error {
 }
 
 // Parse reads a policy document. It returns an error for every element, effect and
-// condition operator that Allows does not know.
+// condition operator that Allows does not support.
 func Parse(document []byte) (Policy, error) {
 	var read struct {
 		Version   string

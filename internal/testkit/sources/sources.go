@@ -1,7 +1,8 @@
 // Package sources declares files that a test depends on but does not open itself.
 //
-// The go command caches the result of a test until one of the test's packages changes, or a file that the test has opened.
-// It does not know of files that are read by programs that the test starts, such as go build or node.
+// The go command caches the result of a test until one of the test's packages changes, or a
+// file that the test has opened. It does not notice files that are read by programs that
+// the test starts, such as go build or node.
 package sources
 
 import (

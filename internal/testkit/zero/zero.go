@@ -26,8 +26,8 @@ func Methods(t *testing.T, v any, want string, fine ...string) {
 }
 
 // NilContext calls everything that takes a context with a nil context and otherwise zero
-// arguments: those values that are functions, and the exported methods of the others. The
-// test fails as with Methods.
+// arguments: the values that are functions, and the exported methods of the other values.
+// The test fails for the same reasons as with Methods.
 func NilContext(t *testing.T, want string, values ...any) {
 	t.Helper()
 	for i, v := range values {

@@ -22,8 +22,8 @@ import (
 type Client struct {
 	Send  func(*http.Request) (*http.Response, error)
 	Clock snowflake.Clock
-	Name  string        // distinguishes this client from the sidecar's others
-	Nonce func() string // returns another value each time
+	Name  string        // distinguishes this client from the other clients of the sidecar
+	Nonce func() string // returns a new value each time
 	Want  int           // how many IDs a block should have
 
 	block  snowflake.Run

@@ -149,9 +149,9 @@ func (l *ledger) write(version int64, what string) error {
 	return nil
 }
 
-// A leader lease is a pool of one node ID. Its version is the fencing token: a
-// leader that was replaced without noticing, because it was frozen or its request
-// was late, is refused by the resource. Nothing else refuses it.
+// A leader lease is a pool of one node ID. Its version is the fencing token: the resource
+// refuses a leader that was replaced without noticing, because the leader was frozen or
+// its request was late. Nothing else refuses such a leader.
 func Example_leaderLease() {
 	ctx := context.Background()
 	table := leasetest.NewMemory("orders-leader", 1)
@@ -163,7 +163,7 @@ func Example_leaderLease() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		l, err := agent.Lease() // checked at this moment only
+		l, err := agent.Lease() // the lease is checked only at this moment
 		if err != nil {
 			log.Fatal(err)
 		}

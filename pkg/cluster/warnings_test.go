@@ -36,7 +36,7 @@ func (l *lines) count(text string) int {
 func (l *lines) to(c *cluster.Config) { c.Logger = slog.New(slog.NewTextHandler(l, nil)) }
 
 // Two live processes with one name and without leases take the record from each other.
-// Both log a warning. A single process that was restarted does not.
+// Both log a warning. A single process logs none after a restart.
 func TestNamesakesWithoutLeases(t *testing.T) {
 	for _, namesakes := range []bool{true, false} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestNamesakesWithoutLeases(t *testing.T) {
 	}
 }
 
-// An outage is logged with one line when it begins, one line a minute, and one line when
-// it is over.
+// An outage is logged with one line when it begins, one line per minute while it lasts,
+// and one line when it is over.
 func TestAnOutageIsFewLines(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		var log lines

@@ -45,8 +45,8 @@ func equal(a, b cluster.Member) bool {
 }
 
 // patch returns the list with the edits applied. The result is a new list, since readers
-// may hold the old one; without edits it is the old list. A session that is both removed
-// and added is in the result.
+// may hold the old one; without edits it is the old list. If the edits both remove and
+// add a session, the result contains it.
 func patch(all []cluster.Member, edits []edit) []cluster.Member {
 	if len(edits) == 0 {
 		return all

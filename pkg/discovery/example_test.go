@@ -63,7 +63,7 @@ func Example() {
 	// shard 7: 0 <nil>
 }
 
-// A watcher acts on the newest list, however it came about.
+// A watcher acts on the newest list, whatever the changes were that led to it.
 func ExampleLookup_Watch() {
 	ctx := context.Background()
 	leases := leasetest.NewMemory("shop", 8)

@@ -51,8 +51,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// Without a reason to read earlier, a watch reads only once every MaxAge. It ends with its
-// context.
+// Without a reason to read earlier, a watch reads only once per MaxAge. It ends when its
+// context ends.
 func TestWatchIsQuiet(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -175,7 +175,7 @@ func churn(t *testing.T, seed uint64) {
 	w := newWorld(12)
 	d := w.directory(t, nil)
 	readers := []*Lookup{service(t, d, "orders"), service(t, w.directory(t, nil), "orders")}
-	luck := rand.New(rand.NewPCG(seed, 11)) // separate from r, because the store uses it in other goroutines
+	luck := rand.New(rand.NewPCG(seed, 11)) // luck is separate from r, because the store uses it in other goroutines
 	w.store.lose = func(string, record) bool { return luck.IntN(10) == 0 }
 	offers := func(port int) []Offer {
 		return []Offer{Service{"orders", at(port)}, Endpoint{"shard", fmt.Sprint(port % 20), at(port)}}

@@ -26,7 +26,7 @@ var (
 	firstSeed    = flag.Uint64("seed", 1, "of the world")
 )
 
-// clock has the two clocks of an environment, which may not show a freeze, and may step.
+// clock contains the two clocks of an environment. A clock may not show a freeze, and may step.
 type clock struct {
 	lease.Clock
 	mono, wall atomic.Int64
@@ -35,7 +35,7 @@ type clock struct {
 func (c *clock) Wall() time.Time          { return c.Clock.Wall().Add(time.Duration(c.wall.Load())) }
 func (c *clock) Monotonic() time.Duration { return c.Clock.Monotonic() - time.Duration(c.mono.Load()) }
 
-// world is the table, its faults, and the IDs made.
+// world contains the table, its faults, and the IDs that were made.
 type world struct {
 	t     *testing.T
 	table *leasetest.Memory
@@ -45,7 +45,7 @@ type world struct {
 	mu       sync.Mutex
 	made     map[snowflake.ID]int
 	believer map[int]*environment
-	first    []int // the number of requests of each first use that got a node ID
+	first    []int // for each first use that got a node ID, the number of its requests
 	counts   map[string]int
 	late     sync.WaitGroup
 }
@@ -56,7 +56,7 @@ func (w *world) count(what string, n int) {
 	w.counts[what] += n
 }
 
-// environment is one process, and its connection to the table.
+// environment is one process and its connection to the table.
 type environment struct {
 	*leasetest.Memory
 	w        *world
@@ -69,7 +69,7 @@ type environment struct {
 
 // freeze freezes the environment for d.
 func (e *environment) freeze(d time.Duration) {
-	shown := e.dice.IntN(3) // 0: all clocks show the freeze; 1: the wall clock; 2: none, if the world is wild
+	shown := e.dice.IntN(3) // 0: all clocks show the freeze; 1: only the wall clock; 2: in a wild world, no clock
 	if shown > 0 {
 		e.clock.mono.Add(int64(d))
 	}

@@ -1,6 +1,6 @@
-// Package conformance tests the clients in other languages with the same cases, which are in
-// cases.json, against the real sidecar. Each client has an adapter: a program that reads a
-// command per line, as JSON, and writes its answer.
+// Package conformance tests all clients in other languages with the same cases, which are in
+// cases.json, against the real sidecar. Each client has an adapter: a program that reads one
+// command per line, as JSON, and writes one answer for each.
 //
 //	{"op":"new","sidecar":"unix:/s"}     {}: makes a new generator, which waits up to a minute for its sidecar
 //	{"op":"timeout","ms":300}            {}: sets how long the generator waits from now on
@@ -15,7 +15,8 @@
 //	{"op":"requests"}                    {"count":1}: the number of blocks so far
 //	{"op":"decode","layout":{…},"id":""} {"time_ms":1,"node":2,"sequence":3}
 //
-// An error is {"error":"unavailable"}, or fenced, exhausted, clock or other.
+// The answer to a command that fails is {"error":"unavailable"}, or the same with fenced,
+// exhausted, clock or other.
 //
 //	scripts/test.sh clients
 package conformance

@@ -64,8 +64,8 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// capacity asks DynamoDB to report the consumed capacity with each answer. Answers to
-// refused writes do not contain it.
+// capacity makes DynamoDB report the consumed capacity in each answer. Answers to refused
+// writes do not contain it.
 func capacity(m *meter) func(*middleware.Stack) error {
 	return func(s *middleware.Stack) error {
 		return s.Initialize.Add(middleware.InitializeMiddlewareFunc("Capacity", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {

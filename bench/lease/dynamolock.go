@@ -51,7 +51,7 @@ func (l *locks) claim(ctx context.Context) (held, error) {
 		return nil, err
 	}
 	options := []dynamolock.AcquireLockOption{
-		// The loser of a race tries again only after this time; the default is 1 s.
+		// A claimant that has lost a race tries again after this time; the default is 1 s.
 		dynamolock.WithRefreshPeriod(10 * time.Millisecond),
 	}
 	if l.n > 1 {

@@ -106,8 +106,8 @@ func (k *keys) claim(ctx context.Context) (held, error) {
 	}
 }
 
-// free returns a random node ID that nobody holds. It waits until there is one, and keeps the
-// claimant's lease alive meanwhile.
+// free returns a random node ID that nobody holds. If all node IDs are held, it waits until
+// one is free, and keeps the claimant's lease alive meanwhile.
 func (k *keys) free(ctx context.Context, id clientv3.LeaseID) (int, error) {
 	for waits := 0; ; waits++ {
 		got, err := k.client.Get(ctx, k.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())

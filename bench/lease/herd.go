@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// herdResult is the result of one herd: many claimants at once, on as many node IDs.
+// herdResult is the result of one herd, which is many claimants that claim as many node IDs
+// at once.
 type herdResult struct {
 	name     string
 	size     int

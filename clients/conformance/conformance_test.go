@@ -28,7 +28,8 @@ var adapters = map[string][]string{
 	"python-asyncio": {"python3", "python/tests/adapter.py", "asyncio"},
 	"javascript":     {"node", "javascript/test/adapter.mjs"},
 	"java":           {"java", "-Xmx512m", "-cp", "java/core/target/classes:java/core/target/test-classes", "dev.nodelease.Adapter"},
-	// Runs all virtual threads on one platform thread. It needs JDK 21 or newer.
+	// The options make all virtual threads run on one platform thread. This adapter needs
+	// JDK 21 or newer.
 	"java-virtual": {cmp.Or(os.Getenv("NODELEASE_JAVA_VIRTUAL"), "java"), "-Xmx512m", "-Djdk.virtualThreadScheduler.parallelism=1", "-Djdk.virtualThreadScheduler.maxPoolSize=1",
 		"-cp", "java/core/target/classes:java/core/target/test-classes", "dev.nodelease.Adapter", "virtual"},
 }

@@ -10,7 +10,7 @@
 //	{"op":"fork","n":9}                  {"ids":[…]}: 9 from the parent and 9 from the child; {} if the language cannot fork
 //	{"op":"step","clock":"wall","ms":9}  {}: moves the boot, mono or wall clock forward or back; between steps the clocks stand still
 //	{"op":"begin"}                       {"count":0}: starts 64 virtual threads that make an ID each, and waits for another thread to end;
-//	                                     the count is how many of the 64 had an ID by then (Java only)
+//	                                     the count is how many of the 64 had an ID when that thread ended (Java only)
 //	{"op":"end"}                         {"ids":[…]}: the IDs of the threads that "begin" started
 //	{"op":"requests"}                    {"count":1}: the number of blocks so far
 //	{"op":"decode","layout":{…},"id":""} {"time_ms":1,"node":2,"sequence":3}

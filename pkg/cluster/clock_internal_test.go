@@ -8,7 +8,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// alone is a backend of one member.
+// alone is a backend whose only member is the sender of the heartbeat.
 type alone struct{ Coordinator }
 
 func (alone) Heartbeat(_ context.Context, b Beat) (Snapshot, error) {

@@ -25,7 +25,7 @@ func (n *Node) end(err error) {
 	}
 }
 
-// finish does what end does, but does not log. It returns the session that ended, whether
+// finish does what end does, without logging. It returns the session that ended, whether
 // this was the first call, and the reason if the lease could not be marked.
 func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 	n.mu.Lock()

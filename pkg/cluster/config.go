@@ -36,8 +36,8 @@ type Config struct {
 	// whose renewals are the heartbeats.
 	Every time.Duration
 
-	// Metadata describes the node to the others, up to 512 bytes. With an agent, set
-	// lease.Config.Metadata instead. Node.SetMetadata changes it.
+	// Metadata describes the node to other nodes. It has up to 512 bytes. With an agent,
+	// set lease.Config.Metadata instead. Node.SetMetadata changes it.
 	Metadata map[string]string
 	// Elect chooses the leader that Node.Leader returns. Defaults to LowestSession.
 	Elect Elector

@@ -62,8 +62,8 @@ func (b Beat) Leader(s Snapshot) (Member, bool) {
 
 // Snapshot is the result of a heartbeat.
 type Snapshot struct {
-	// Members are the live members. The slice must not be changed: by returning the same
-	// slice again, a backend reports that nothing has changed.
+	// Members are the live members. The slice must not be changed: if a backend returns
+	// the same slice again, this means that nothing has changed.
 	Members []Member
 	// Ordered reports that Members are sorted by SessionID and contain each session once,
 	// so that the node need not sort a large cluster.

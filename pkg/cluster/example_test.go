@@ -16,7 +16,7 @@ import (
 )
 
 // Three nodes run in one process. With dynamocoordinator.New, and a lease agent in each
-// Config, they could be three processes anywhere.
+// Config, the nodes could run in three processes anywhere.
 func Example() {
 	ctx := context.Background()
 	backend := clustertest.NewMemory()
@@ -69,7 +69,7 @@ func ExampleListener() {
 	// 2 alive, 1 before
 }
 
-// The loop receives each change when it is ready for it.
+// The loop receives the next change whenever it is ready.
 func ExampleNode_Changes() {
 	node, err := cluster.Start(context.Background(), cluster.Config{Cluster: "orders", Name: "anna", Coordinator: clustertest.NewMemory()})
 	if err != nil {

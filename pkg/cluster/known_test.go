@@ -58,8 +58,8 @@ func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 	})
 }
 
-// A member that does not publish does not block other members forever, and is named in the
-// log.
+// A member that does not publish does not block WaitKnown on other members forever. The
+// log names this member.
 func TestWaitKnownGivesUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -80,7 +80,8 @@ func TestWaitKnownGivesUp(t *testing.T) {
 	})
 }
 
-// An application publishes the versions that it knows, which replace the previous ones.
+// An application publishes the versions that it knows. They replace the versions that the
+// node published before.
 func TestPublish(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)

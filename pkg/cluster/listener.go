@@ -25,7 +25,7 @@ func (n *Node) listen(l Listener) {
 	}
 }
 
-// call ends the node if its listener fails, in whatever way.
+// call calls a listener, and ends the node if the listener fails in any way.
 func (n *Node) call(l Listener, e Event) {
 	err := errGoexit // Goexit returns nothing, and recover does not see it
 	defer func() {

@@ -190,10 +190,10 @@ func (n *Node) pause(ctx context.Context) error {
 }
 
 // firstRetry bounds the pause after the first failed heartbeat. Each later pause may be
-// twice as long as the one before, up to Config.Every.
+// twice as long as the previous one, up to Config.Every.
 const firstRetry = 100 * time.Millisecond
 
-// turn does one heartbeat.
+// turn sends one heartbeat and applies its result.
 func (n *Node) turn(ctx context.Context) (err error) {
 	defer func() {
 		if n.failures++; err == nil || errors.Is(err, errUnrecorded) {
@@ -304,8 +304,8 @@ func (n *Node) lookForNamesake(s State) {
 	}
 }
 
-// expire lets the backend delete old records once per expireEvery. Only the member with
-// the lowest session does so.
+// expire makes the backend delete old records, at most once per expireEvery. Only the
+// member with the lowest session does this.
 func (n *Node) expire(ctx context.Context) {
 	v, _ := n.view()
 	now := n.clock.Monotonic()

@@ -141,8 +141,8 @@ func TestNoNewsIsNotTold(t *testing.T) {
 	})
 }
 
-// A slow listener delays neither heartbeats nor the other listeners. Afterwards it
-// receives only the newest state.
+// A slow listener delays neither the heartbeats nor the other listeners. When it is ready
+// again, it receives only the newest state.
 func TestSlowListener(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		c := clustertest.NewMemory()

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// State holds the members that were alive as of one heartbeat of the observer. It never
-// changes. Its members are sorted by session, the oldest first, so the same members
-// always result in the same state. The zero State is empty.
+// State holds the members that were alive as of one heartbeat of the observer, which is
+// the node that returned the State. A State never changes. Its members are sorted by
+// session, the oldest first, so the same members always result in the same state. The
+// zero State is empty.
 type State struct {
 	members []Member
 	heard   time.Time // the Heartbeat of members whose own is zero

@@ -136,8 +136,8 @@ func mustLease(t *testing.T, a *lease.Agent) lease.Lease {
 	return l
 }
 
-// A member that releases its lease is dropped at the others' next heartbeat. A member that
-// loses its lease is down.
+// The other members drop a member that releases its lease at their next heartbeat. A
+// member that loses its lease is down.
 func TestEndOfTheLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -165,8 +165,8 @@ func TestEndOfTheLease(t *testing.T) {
 	})
 }
 
-// When the digest's writer dies, the others read the table themselves and drop the writer,
-// and the next oldest member continues the digest.
+// When the member that writes the digest dies, the other members read the table
+// themselves and drop that member. The next oldest member then writes the digest.
 func TestStaleDigest(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -205,7 +205,7 @@ func TestStaleDigest(t *testing.T) {
 	})
 }
 
-// Members with leases and members without can be in one cluster.
+// Members with leases and members without leases can be in the same cluster.
 func TestNodesWithoutLeases(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)

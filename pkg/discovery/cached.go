@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// readLimit is how long one read may take.
+	// readLimit is how long one read of the store may take.
 	readLimit = 2 * time.Second
 	// restAfter is the pause between a failed read and the next one.
 	restAfter = time.Second
@@ -15,7 +15,7 @@ const (
 
 // cached is the last answer of the store to one kind of request.
 type cached[T any] struct {
-	asking chan struct{} // has room for one caller: it reads, and the others wait for its answer
+	asking chan struct{} // has room for one caller, which reads; the others wait for its answer
 
 	mu     sync.Mutex
 	value  T

@@ -64,7 +64,8 @@ func (c Config) withDefaults() (Config, error) {
 
 // Directory registers and finds services. All of its methods are safe for concurrent
 // use. Only one directory may register with an agent: a second one would deregister
-// the offers of the first. New returns a Directory; calls on a nil or zero one fail.
+// the offers of the first. New returns a Directory. Calls on a nil or zero Directory
+// fail.
 type Directory struct {
 	cfg  Config
 	pool *leasepool.Pool

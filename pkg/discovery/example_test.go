@@ -21,8 +21,8 @@ func hold(ctx context.Context, leases lease.Store) *lease.Agent {
 	return agent
 }
 
-// A process registers its offers; others find them for as long as its lease is
-// live.
+// A process registers its offers. Other processes find these offers for as long as the
+// first process's lease is live.
 func Example() {
 	ctx := context.Background()
 	leases := leasetest.NewMemory("shop", 8) // a real program uses discovery.NewTable(client, table)

@@ -55,7 +55,7 @@ func (h holders) unaware(entries []record) bool {
 // MaxAge.
 const againAfter = 500 * time.Millisecond
 
-// group is the content of one group of leases, and when and how it was read.
+// group is the content of one group of leases, and when and how the group was read.
 type group struct {
 	holders
 	at     time.Time

@@ -166,8 +166,8 @@ func TestLeaveAfterTheContextEnded(t *testing.T) {
 	})
 }
 
-// A reader whose clock is a year ahead costs the others only one read: the next reader
-// replaces the findings of the reader that is ahead.
+// A reader whose clock is a year ahead costs the other readers only one read: the next
+// reader replaces the findings of the reader that is ahead.
 func TestReaderWithItsClockAhead(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)

@@ -13,7 +13,7 @@ import (
 )
 
 // Address locates and describes an instance. Host, Zone, and the names and values of
-// Labels have at most 512 bytes together, so that an entry costs one write unit.
+// Labels have at most 512 bytes together, so that writing an entry costs one write unit.
 type Address struct {
 	// Host is a name or an IP address, required: 1 to 253 of A-Z a-z 0-9 . _ : -.
 	Host string `json:"host" dynamodbav:"host"`
@@ -22,8 +22,8 @@ type Address struct {
 	// Zone is the instance's zone, for callers that prefer instances in their own zone.
 	// Like Labels, it may contain only printable characters.
 	Zone string `json:"zone,omitempty" dynamodbav:"zone,omitempty"`
-	// Weight is the instance's share of the calls, relative to the weights of the others:
-	// 1 to 100. 0 counts as 1.
+	// Weight is the instance's share of the calls, relative to the weights of the other
+	// instances: 1 to 100. 0 means 1.
 	Weight int               `json:"weight,omitempty" dynamodbav:"weight,omitempty"`
 	Labels map[string]string `json:"labels,omitempty" dynamodbav:"labels,omitempty"`
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 )
 
-// At whatever point a process ends while it registers, the sweep finds its entries.
+// If a process ends while it registers, the sweep finds its entries, at whatever point
+// the process has ended.
 func TestNoEntryWithoutItsList(t *testing.T) {
 	for enough := range 5 {
 		t.Run(fmt.Sprint(enough), func(t *testing.T) {

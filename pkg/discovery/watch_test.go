@@ -78,7 +78,7 @@ func TestWatchIsQuiet(t *testing.T) {
 	})
 }
 
-// Many callers at once lead to one request, even while the store does not answer.
+// Many concurrent callers cause only one request, even while the store does not answer.
 func TestCallersShareAnAnswer(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -109,7 +109,7 @@ func TestCallersShareAnAnswer(t *testing.T) {
 	})
 }
 
-// One of many readers reads the leases, and stores its findings for the others.
+// One of many readers reads the leases, and stores its findings for the other readers.
 func TestReadersShareLeases(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -135,11 +135,12 @@ func TestReadersShareLeases(t *testing.T) {
 			t.Errorf("leases were read by %d readers, and published %d times", looked, w.store.published)
 		}
 
-		// No reader knows a new instance's lease yet, so the next reader reads the leases.
+		// No reader has read a new instance's lease yet, so the next reader reads the
+		// leases.
 		register(t, w.directory(t, nil), w.agent(t, nil), Service{"orders", at(2)})
 		wantPorts(t, service(t, w.directory(t, nil), "orders"), 1, 2)
 
-		// A reader whose clock is ahead by an hour does not mislead the others.
+		// A reader whose clock is ahead by an hour does not mislead other readers.
 		found, err := w.store.Get(t.Context(), "orders#svc#orders", sharedNode)
 		if err != nil {
 			t.Fatal(err)

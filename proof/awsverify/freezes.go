@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// clocks has the readings of one invocation of the function in the folder clocks.
+// clocks contains the readings of one invocation of the function in the folder clocks.
 type clocks struct {
 	Environment string
 	Begin, End  struct{ Boot, Monotonic, Wall int64 }

@@ -280,7 +280,7 @@ func (r *run) alarmName(ctx context.Context, text string) (string, error) {
 	return "", fmt.Errorf("the stack has no alarm with %s in its logical ID", text)
 }
 
-// alarmArrived returns an error unless the queue has a message of the alarm "exhausted".
+// alarmArrived returns an error unless the queue contains a message from the alarm "exhausted".
 func (r *run) alarmArrived(ctx context.Context) error {
 	name, err := r.alarmName(ctx, "exhausted")
 	if err != nil {

@@ -224,7 +224,7 @@ func (w *worker) listen(out io.Reader) {
 		w.heard.Broadcast()
 		w.mu.Unlock()
 	}
-	_ = w.cmd.Wait() // the error says only how the worker ended, which the test knows
+	_ = w.cmd.Wait() // the error describes only how the worker ended, which the test does not need
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true

@@ -1,4 +1,5 @@
-// Package clustertest has the test suite that every [cluster.Coordinator] passes.
+// Package clustertest contains the test suite that every [cluster.Coordinator] must pass,
+// and a Coordinator in memory.
 package clustertest
 
 import (

@@ -78,7 +78,8 @@ func (k kept) then(list string, parts map[string][]cluster.Member, changed []str
 	return next
 }
 
-// changes packs as many of the latest steps as fit. It returns "" if none fits.
+// changes packs as many of the latest steps as fit into item 0. It returns "" if none
+// fits.
 func (k kept) changes() string {
 	steps := slices.DeleteFunc(slices.Clone(k.steps), func(s *step) bool { return s == nil })
 	for ; len(steps) > 0; steps = steps[1:] {

@@ -14,10 +14,10 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// digest is the snapshot that one member, the keeper, writes for all, so that N members
-// need not read N items each. Its item 0 contains the time of writing and a hash of each
-// part's content. Each heartbeat reads item 0, for half a read unit; a large cluster has
-// several copies of it. There is one part for each 256 node IDs, and one for about every
+// digest is the snapshot that one member, the keeper, writes for all members, so that N
+// members need not read N items each. Its item 0 contains the time of writing and a hash of
+// each part's content. Each heartbeat reads item 0, for half a read unit; a large cluster
+// has several copies of it. There is one part for each 256 node IDs, and one for about every
 // 128 members without a lease. A part is written when its hash changes, that is, when
 // members come or go. Item 0 also contains the latest of these changes. A reader reads a
 // part only if it cannot use the changes to build a part that has the hash in item 0.

@@ -3,8 +3,8 @@
 // If a member has a lease, the item of the lease records the member. The renewal is the
 // heartbeat, so Heartbeat only reads. A member without a lease has an item of its own.
 //
-// The member with the oldest session reads all items and keeps a digest of them. The others
-// read the digest. If the digest is older than the time-out, they read all items
+// The member with the oldest session reads all items and writes a digest of them. The other
+// members read the digest. If the digest is older than the time-out, they read all items
 // themselves.
 package dynamocoordinator
 

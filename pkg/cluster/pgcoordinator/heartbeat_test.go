@@ -184,7 +184,7 @@ func noticesSilence(t *testing.T, db *pgxpool.Pool) {
 	if got := look(t, c, self); !has(got, "other") {
 		t.Fatalf("before it was silent for long: %v", got)
 	}
-	// The other member's last heartbeat and this member's last read were some time ago.
+	// Move the other member's last heartbeat and this member's last read into the past.
 	exec(t, db, "UPDATE nodelease_members SET heartbeat = clock_timestamp() - $1::interval - '1 second'::interval WHERE key = '@other'", timeout)
 	c.viewOf(self).silent = c.viewOf(self).silent.Add(-timeout / 2)
 	if got := look(t, c, self); has(got, "other") {
@@ -192,7 +192,7 @@ func noticesSilence(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// A member reads all rows again if it was suspended, if the server is another one, or if
+// A member reads all rows again if it was suspended, if the server was replaced, or if
 // its view is old.
 func readsAllAgain(t *testing.T, db *pgxpool.Pool) {
 	for what, disturb := range map[string]func(v *view){

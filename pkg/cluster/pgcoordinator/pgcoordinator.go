@@ -39,9 +39,9 @@ type Coordinator struct {
 var _ cluster.Coordinator = (*Coordinator)(nil)
 
 // Schema is the SQL that creates the two tables that a coordinator needs, if they do not
-// exist, in the first schema of the connection's search path. A whole fleet may run it at
-// once, each process in one Exec without arguments: an advisory lock makes them take
-// turns.
+// exist, in the first schema of the connection's search path. All processes of a fleet may
+// run it at once, each in one Exec without arguments: an advisory lock makes the processes
+// take turns.
 //
 // A row's revision is the number of the last transaction that changed anything in the row
 // besides its heartbeat. If you edit rows by hand, set the revision too: revision =

@@ -293,8 +293,9 @@ func TestWorldOfNaps(t *testing.T) {
 	}
 }
 
-// On a network without faults, continuous use costs at most 1.6 writes in each TTL, and short
-// lives cost at most 1.5 writes for each claim while less than half of the node IDs are taken.
+// On a network without faults, continuous use costs at most 1.6 writes per TTL. Short-lived
+// processes cost at most 1.5 writes per claim while less than half of the node IDs are
+// taken.
 func TestWritesOfNaps(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -370,8 +371,9 @@ func (r *requests) Write(ctx context.Context, w protocol.Write) (protocol.Result
 	return r.Memory.Write(ctx, w)
 }
 
-// On a table without faults, the first ID takes one read and one claim if the pool's item has
-// the reaper's verdict and its mark on the layout, and more requests otherwise.
+// On a table without faults, the first ID takes one read and one claim if the pool's item
+// contains the reaper's verdict and its mark on the layout. Otherwise it takes more
+// requests.
 func TestRequestsOfAFirstUse(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		table := leasetest.NewMemory("orders", 256)
@@ -388,8 +390,8 @@ func TestRequestsOfAFirstUse(t *testing.T) {
 			if _, err := g.Next(); err != nil {
 				t.Fatal(err)
 			}
-			// If the guessed node ID is taken, a group is read and another claim made. This is not
-			// counted here: several claims in a row count as one.
+			// If the guessed node ID is taken, a group is read and another claim is made.
+			// The test ignores this: it treats several claims in a row as one.
 			sent := slices.DeleteFunc(r.sent, func(what string) bool { return what == "group" })
 			if got := strings.Join(slices.Compact(sent), ", "); got != want {
 				t.Errorf("got %s, want %s", got, want)
@@ -407,8 +409,9 @@ func TestRequestsOfAFirstUse(t *testing.T) {
 	})
 }
 
-// With 45 % of the node IDs held, some cooling, and no faults, the first ID takes two requests at the median and four at p99: if the
-// guessed node ID is taken, a group is read and another claim made.
+// If 45 % of the node IDs are held, some are cooling, and there are no faults, the first ID
+// takes two requests at the median and four at p99: if the guessed node ID is taken, a group
+// is read and another claim is made.
 func TestRequestsUpToHalfOccupancy(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		const size, uses = 1024, 2000

@@ -168,8 +168,8 @@ var strongItem = regexp.MustCompile(`"ConsistentRead":true.*"` + poolName + `"`)
 const otherRegion = "eu-west-1"
 
 // abroad starts agents now and then in another Region, where the table has replicas with
-// eventual consistency. Every such start must fail, whatever the pool's item and its cards
-// say about the table.
+// eventual consistency. Every such start must fail, whatever verdict on the table the pool's
+// item and its cards contain.
 func (w *World) abroad(ctx context.Context) {
 	m := w.newMachine()
 	w.network.isAbroad(m.host)

@@ -9,15 +9,15 @@
 //	go test ./proof/internal/sim -run 'TestWorld$' -timeout 24h -until 10000 -hours 30 -record done.tsv
 //	go test ./proof/internal/sim -run 'TestWorld$' -seed 9 -seeds 1 -hours 2 -parts operators,raises -v
 //
-//	-seed, -seeds   the first seed, and how many
+//	-seed, -seeds   the first seed, and the number of seeds
 //	-hours          hours of tasks in each world, three times as many if its leases are long
-//	-until, -record continue with more seeds up to that many agent hours; the file in which to record the seeds that are done
+//	-until, -record run more seeds until this many agent hours are reached; the file that records the seeds that are done
 //	-grown          only worlds of 24 hours with wild clocks in which leases grow
 //	-busy           the share of the worlds that are busy: they renew leases of 5 s every 0.5 s, deploy every minute,
 //	                and resize narrow pools while these widen
 //	-parts          the parts of each world, instead of the mix that the seed draws
-//	-without        parts that no world of a random mix has
-//	-ignore         a pattern of broken promises that do not end a world, to find others
+//	-without        parts that are left out of random mixes
+//	-ignore         a pattern of broken promises that do not end a world, so that other bugs can be found
 //
 // A seed determines the world: its parts, which processes are slow, cut off, paused or
 // killed, the steps of clocks, and the operators' actions. It does not determine the order
@@ -61,14 +61,14 @@
 // # How to add
 //
 // An actor or a fault gets a file of its own and a line in parts. If it acts by itself,
-// give it a run function, which ends with its context; if other code depends on it, that
-// code asks Plan.has whether the world has the part. Each activity of a process that holds
-// a lease is a limb, in life.go. A fault of a machine is a trouble, in machine.go; a fault
-// of the network is a weather in the network's climate. Draw from a random source of your
-// own (rand.NewPCG(seed, a number that no other part uses)), never from that of another
-// part, since otherwise every seed would draw a different world. An actor that needs the
-// database gets a process or a function with a machine, so that the machine's troubles
-// affect it too.
+// give it a run function, which returns when its context ends. If other code depends on the
+// part, that code calls Plan.has to check whether the world has the part. Each activity of a
+// process that holds a lease is a limb, in life.go. A fault of a machine is a trouble, in
+// machine.go; a fault of the network is a weather in the network's climate. Draw from a
+// random source of your own (rand.NewPCG(seed, a number that no other part uses)), never
+// from that of another part, since otherwise every seed would draw a different world. An
+// actor that needs the database gets a process or a function with a machine, so that the
+// machine's troubles affect it too.
 //
 // If a judge needs only the table and the reports of the processes, put it in package
 // history, so that a saved history can be judged again. Otherwise put it here, in judge.go

@@ -24,7 +24,7 @@ type weather struct {
 	refuse                                                 bool          // connections are refused
 }
 
-// climate lists the weathers from which the present one is drawn.
+// climate lists the weathers from which the network draws the present one.
 var climate = []weather{
 	{name: "calm", slow: 20 * time.Millisecond},
 	{name: "calm", slow: 20 * time.Millisecond},

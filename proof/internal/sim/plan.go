@@ -21,8 +21,8 @@ type Plan struct {
 	// ClockError is the largest error of a wall clock, unless clocks are wild. So two clocks
 	// differ by at most twice ClockError, which the guards of all releases tolerate.
 	ClockError time.Duration
-	// Releases are the configurations that can be deployed. The first processes have the
-	// first of them. In a world without the part "releases", there is only one.
+	// Releases are the configurations that can be deployed. The first processes use the
+	// first release. In a world without the part "releases", there is only one release.
 	Releases []lease.Config
 	Tasks    int           // how many tasks are wanted at any time; a deployment runs up to twice as many
 	Numbers  int           // how many node IDs of the pool can be leased at first

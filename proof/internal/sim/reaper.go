@@ -20,7 +20,7 @@ const (
 	metricTime = 60 * time.Second
 )
 
-// function is one of the Lambda functions: the machine that it runs on and its client.
+// function is one of the Lambda functions: the machine on which it runs, and its client.
 type function struct {
 	*machine
 	client lease.Client

@@ -23,7 +23,7 @@ const (
 	poolName  = "orders"
 )
 
-// World is one run, in a synctest bubble. See [Run].
+// World is one simulated world, in a synctest bubble. See [Run].
 type World struct {
 	Plan    Plan
 	History history.Recorder

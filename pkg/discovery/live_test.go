@@ -25,8 +25,8 @@ func (s *slowGroup) Group(ctx context.Context, pool string, n int) (protocol.Gro
 	return g, err
 }
 
-// While the leases of one group are read, a lease of another group may expire by an
-// answer from before its renewal. Such a lease has not ended.
+// While the leases of one group are read, a lease of another group may expire according
+// to an answer from before its renewal. Such a lease has not ended.
 func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		leases := &slowGroup{Memory: leasetest.NewMemory("orders", 300)}
@@ -110,7 +110,7 @@ func TestLeaseOfALatePage(t *testing.T) {
 			t.Errorf("%d strong reads for a lease that the page does not have, want 1", leases.strong)
 		}
 		page()
-		fixture.Wait(20 * time.Second) // the lease was renewed since, but by the old page it has ended
+		fixture.Wait(20 * time.Second) // the lease was renewed since, but the old page shows it as ended
 		leases.strong = 0
 		wantPorts(t, l, 1)
 		if leases.strong != 1 {

@@ -132,9 +132,9 @@ func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 		if !v.leases.ended(v.entries, v.at) {
 			return age < v.counts(a.dir.cfg.MaxAge)
 		}
-		// By this answer, a lease has ended. But the answer may be based on findings of
-		// another reader that are much older, and the lease may have been renewed since.
-		// Only leases that were just read show that a lease has ended.
+		// According to this answer, a lease has ended. But the answer may be based on
+		// findings of another reader that are much older, and the lease may have been
+		// renewed since. Only leases that were just read show that a lease has ended.
 		soon := min(againAfter, a.dir.cfg.MaxAge)
 		return age < soon && time.Since(v.at) < soon
 	}, func(ctx context.Context) (view, error) {

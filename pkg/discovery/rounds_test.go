@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/discovery"
 )
 
-// watches contains one function for each kind of watch. It returns a function that
-// watches one lookup, and yields the lengths of the lists.
+// watches contains one function for each kind of watch. Each of these returns a function
+// that watches one lookup and yields the lengths of the lists.
 var watches = map[string]func(t *testing.T, d *discovery.Directory) func(ctx context.Context) iter.Seq[int]{
 	"Watch": func(t *testing.T, d *discovery.Directory) func(ctx context.Context) iter.Seq[int] {
 		t.Helper()

@@ -132,7 +132,7 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 	}
 	v.leases, v.at = shared(left, v.entries)
 	// A record whose time is ahead of this reader's clock is not used, because it could
-	// be used for too long. A record by which a lease has expired is not used either,
+	// be used for too long. A record that shows a lease as expired is not used either,
 	// because the lease may have been renewed since the record was written.
 	age, in := time.Since(v.at), v.leases.doubted(v.entries, time.Now(), doubt{})
 	if !d.cfg.Alone && age >= 0 && age < d.cfg.MaxAge && in.lasts == 0 && !v.leases.unaware(v.entries) {
@@ -142,9 +142,9 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 		if v.leases, v.at, err = d.read(ctx, v.entries, before.doubt); err != nil {
 			return v, err
 		}
-		// While one group was read, a lease of another group may have expired by the
-		// answer about that group, although the lease was renewed since. Only leases that
-		// were just read show that a lease has ended.
+		// While one group was read, a lease of another group may have expired according
+		// to the earlier answer about that group, although the lease was renewed since.
+		// Only leases that were just read show that a lease has ended.
 		if again || !v.leases.ended(v.entries, v.at) || time.Since(v.at) < againAfter {
 			break
 		}
@@ -158,7 +158,8 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 }
 
 // publish stores the findings for others. It returns no error: if a reader may not or
-// cannot write, it still has its answer. It then does not try to write for a minute.
+// cannot write, it still has its answer. After a failed write, it does not write again
+// for a minute.
 func (d *Directory) publish(ctx context.Context, p place, r record) {
 	d.mu.Lock()
 	off := time.Now().Before(d.mute)

@@ -176,7 +176,7 @@ func churn(t *testing.T, seed uint64) {
 	w := newWorld(12)
 	d := w.directory(t, nil)
 	readers := []*Lookup{service(t, d, "orders"), service(t, w.directory(t, nil), "orders")}
-	luck := rand.New(rand.NewPCG(seed, 11)) // luck is separate from r, because the store uses it in other goroutines
+	luck := rand.New(rand.NewPCG(seed, 11)) // luck is separate from r, because the store uses luck in other goroutines
 	w.store.lose = func(string, record) bool { return luck.IntN(10) == 0 }
 	offers := func(port int) []Offer {
 		return []Offer{Service{"orders", at(port)}, Endpoint{"shard", fmt.Sprint(port % 20), at(port)}}

@@ -403,7 +403,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// within waits for a value or the end of a channel, for a few heartbeats at most.
+// within waits until a channel yields a value or is closed, for a few heartbeats at most.
 func within[T any](t *testing.T, c <-chan T) {
 	t.Helper()
 	select {

@@ -138,9 +138,9 @@ func (o *outdated) turnBack() {
 	o.serve = true
 }
 
-// WaitKnown returns because a node has published that it knows a version. From then on
-// this node does not go back to an earlier version, even if it reads a digest that is
-// older than its own read of the leases.
+// Once WaitKnown has returned because a node has published that it knows a version, this
+// node does not go back to an earlier version, even if it reads a digest that is older
+// than its own read of the leases.
 func TestKnownVersionsNeverGoBack(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)

@@ -162,8 +162,8 @@ func TestReadersShareLeases(t *testing.T) {
 	})
 }
 
-// TestChurn lets processes start, be killed, leave, lose their node IDs and move for
-// an hour, with outages, lost answers and a reaper. No instance is ever returned after its
+// In TestChurn, processes start, are killed, leave, lose their node IDs and move for an
+// hour, with outages, lost answers and a reaper. No instance is ever returned after its
 // lease has ended, every live instance is found soon, and in the end no entry is left.
 func TestChurn(t *testing.T) {
 	for seed := range uint64(4) {

@@ -100,7 +100,7 @@ type fleet struct {
 	members []cluster.Member
 	holders []string
 	renewal int64
-	joined  int // number of the first members, whose costs are measured
+	joined  int // the number of members in the beginning; only their costs are measured
 }
 
 func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
@@ -197,7 +197,7 @@ func (f *fleet) others(took units, measured int) units {
 	return units{scale * took.reads, scale * took.writes}
 }
 
-// round lets first the first member, and then others, renew and send a heartbeat. It
+// round makes the first member, and then other members, renew and send a heartbeat. It
 // returns the total cost.
 func (f *fleet) round(t *testing.T) units {
 	t.Helper()
@@ -207,7 +207,7 @@ func (f *fleet) round(t *testing.T) units {
 	return units{first.reads + sum.reads, first.writes + sum.writes}
 }
 
-// turns lets members renew and send a heartbeat.
+// turns makes members renew and send a heartbeat.
 func (f *fleet) turns(t *testing.T, from, to int) units {
 	t.Helper()
 	f.reset()
@@ -246,7 +246,7 @@ func (f *fleet) look(t *testing.T) units {
 	return f.reset()
 }
 
-// publish lets every member publish the versions that it knows.
+// publish makes every member publish the versions that it knows.
 func (f *fleet) publish(t *testing.T) units {
 	t.Helper()
 	known := cluster.Versions{}

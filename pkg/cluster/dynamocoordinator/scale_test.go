@@ -72,8 +72,8 @@ func (l *large) keep(tb testing.TB) {
 	}
 }
 
-// heartbeat lets the reader read the digest, and fails the test unless want is whether
-// the reader believes it.
+// heartbeat makes the reader read the digest. It fails the test if the reader believes
+// the digest and want is false, or the other way round.
 func (l *large) heartbeat(tb testing.TB, want bool) cluster.Snapshot {
 	tb.Helper()
 	snap, ok, err := l.table.digestOf(l.reader).read(tb.Context(), cluster.Beat{Self: l.reader, Timeout: time.Hour})

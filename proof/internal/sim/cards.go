@@ -84,8 +84,8 @@ func (c *cards) fate() (now bool, again time.Duration) {
 	return true, 0
 }
 
-// card handles a request for a hint card, in the place of do. It returns false if the
-// request is for something else. If the answer is nil, the sender receives no answer.
+// card handles a request for a hint card, in place of do. It returns false if the request is
+// for something else. If the answer is nil, the sender receives no answer.
 func (n *network) card(c *call) (a *answer, ok bool) {
 	key := string(cardKeys.Find(c.body))
 	if !n.Plan.has("cards") || key == "" {

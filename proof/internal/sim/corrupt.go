@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/history"
 )
 
-// breakages are changes such as those that people make who write to the table by hand. Most
-// of them write fractions of a millisecond, which DynamoDB compares like any other number.
+// breakages are changes such as people make when they write to the table by hand. Most of
+// them write fractions of a millisecond, which DynamoDB compares like any other number.
 var breakages = []string{
 	`SET reserved_until = :v|{"N":"1.5"}`, `SET reserved_until = :v|{"N":"2.5"}`, `SET reserved_until = :v|{"N":"0.5"}`,
 	`SET reserved_until = :v|{"N":"3.5"}`, `SET reserved_until = :v|{"N":"4.5"}`, `SET reserved_until = :v|{"N":"5.5"}`, `SET reserved_until = :v|{"N":"6.5"}`, `SET version = :v|{"N":"1.5"}`, `SET version = :v|{"N":"9007199254740992"}`,

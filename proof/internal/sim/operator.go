@@ -159,7 +159,8 @@ func (o *operator) open(ctx context.Context) {
 	}
 }
 
-// growNumbers resizes a narrow pool to more node IDs, by one to three, than it has ever had.
+// growNumbers resizes a narrow pool so that it has one to three more node IDs than it has
+// ever had.
 func (o *operator) growNumbers(ctx context.Context) {
 	item, err := o.store.PoolItem(ctx, poolName)
 	if err == nil {

@@ -15,7 +15,7 @@ type part struct {
 	chance float64 // the probability that a world has the part
 	about  string
 	// run carries out the activity of the part until ctx ends. It is nil if the part has no
-	// activity of its own. Then other code checks whether the world has the part.
+	// activity of its own. In that case, other code checks whether the world has the part.
 	run func(w *World, ctx context.Context)
 }
 

@@ -136,12 +136,12 @@ const (
 	busyReserve = 20 * time.Second
 )
 
-// long adapts the plan for a long run. A world with long leases no longer lasts longer than
-// others, but a busy world lasts twice as long. A world with a narrow pool lasts a third
-// longer, so that a third of all hours are in such worlds, and it has operators, who resize
-// the pool while it is widened. If busy is set and the leases do not grow, the world becomes
-// busy. A busy world has at least one node ID for each task, and no cluster, because waiting
-// claimants and members of a cluster send more requests than holders that renew.
+// long adapts the plan for a long run. In such a run, worlds with long leases do not last
+// longer than others, but busy worlds last twice as long. A world with a narrow pool lasts a
+// third longer, so that a third of all hours are in such worlds, and it has operators, who
+// resize the pool while it is widened. If busy is set and the leases do not grow, the world
+// becomes busy. A busy world has at least one node ID for each task, and no cluster, because
+// waiting claimants and members of a cluster send more requests than holders that renew.
 func (p Plan) long(busy bool) Plan {
 	p.Parts = maps.Clone(p.Parts)
 	if p.TTL() >= economy || p.Grows {

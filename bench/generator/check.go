@@ -19,14 +19,14 @@ type verdict struct {
 	name       string
 	ids        int
 	duplicates int
-	disorder   int           // IDs below an earlier one of the same goroutine
-	ahead      time.Duration // the most that an ID was ahead of the wall clock after the call
+	disorder   int           // IDs that are less than an earlier ID of the same goroutine
+	ahead      time.Duration // how far, at most, an ID was ahead of the wall clock after the call
 }
 
 func (v verdict) clean() bool { return v.duplicates == 0 && v.disorder == 0 && v.ahead <= 0 }
 
-// check makes per IDs in each goroutine, and judges them. The IDs must have the milliseconds
-// since epoch (in Unix ms) above 22 other bits.
+// check makes per IDs in each goroutine, and judges all of them. The upper bits of an ID,
+// above the lowest 22, must be the milliseconds since epoch, which is in Unix ms.
 func check(name string, next func() (int64, error), epoch int64, goroutines, per int) (verdict, error) {
 	v := verdict{name: name, ids: goroutines * per}
 	all := make([]int64, v.ids)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// The harness catches the planted bugs, and finds none in our generator.
+// The harness catches the planted bugs, and finds no bug in our generator.
 func TestTheHarnessCatchesPlantedBugs(t *testing.T) {
-	all, err := checkAll() // an error if a planted bug is missed
+	all, err := checkAll() // returns an error if the harness misses a planted bug
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,9 @@ const (
 	theirs = "bwmarrin"
 )
 
-// The layouts: twelve has 12 bits of sequence, like Twitter's, which sets the cap. The sequence
-// of wide is never used up, so that the code is measured and not the format.
+// The layouts. twelve has 12 bits of sequence, as Twitter's layout has, and these bits set
+// the cap. The sequence of wide is never used up, so that the code is measured and not the
+// format.
 var (
 	twelve = snowflake.Default()
 	wide   = snowflake.Layout{Epoch: twelve.Epoch, Tick: time.Millisecond, TimeBits: 41, NodeBits: 0, SequenceBits: 22}
@@ -70,7 +71,7 @@ func nextN(n int) func(g *snowflake.Generator) func() error {
 	}
 }
 
-// ungated returns all contenders, with a sequence that is never used up.
+// ungated returns all contenders, with layouts whose sequence is never used up.
 func ungated() []contender {
 	return append([]contender{
 		mine(ours, wide, 1, next),
@@ -98,8 +99,8 @@ func ungated() []contender {
 	}, floors()...)
 }
 
-// atTheCap returns the contenders that use 12 bits of sequence per millisecond, ours with a
-// lease, and sonyflake, whose cap is 256 IDs in 10 ms.
+// atTheCap returns the contenders that use 12 bits of sequence per millisecond, and
+// sonyflake, whose cap is 256 IDs in 10 ms. Our generator has a lease here.
 func atTheCap() []contender {
 	return []contender{
 		{ours, startLeased},
@@ -111,7 +112,7 @@ func atTheCap() []contender {
 	}
 }
 
-// startLeased makes a generator with a lease agent that renews its lease, on an in-memory
+// startLeased makes a generator with an agent that renews its lease in an in-memory
 // store.
 func startLeased() (func() func(), int, func(), error) {
 	agent, err := lease.Start(context.Background(), lease.Config{
@@ -132,8 +133,8 @@ func startLeased() (func() func(), int, func(), error) {
 	return worker, 1, func() { _ = agent.Close() }, err
 }
 
-// startBwmarrin returns a start function for bwmarrin/snowflake. It sets that package's
-// globals, which NewNode copies.
+// startBwmarrin returns a start function for bwmarrin/snowflake. That function sets the
+// package's global variables, which NewNode copies.
 func startBwmarrin(nodeBits, stepBits uint8) func() (func(), error) {
 	return func() (func(), error) {
 		bwmarrin.NodeBits, bwmarrin.StepBits = nodeBits, stepBits

@@ -8,9 +8,9 @@ import (
 
 const floor = "floor: time.Since + atomic.Add"
 
-// floors returns the operations that no generator can do without, so none can be faster. A
-// Next that is fenced and ordered needs one reading of the monotonic clock and one atomic
-// addition.
+// floors returns operations that every generator needs, so that no generator can be
+// faster. A Next with a fence and ordered IDs needs one reading of the monotonic clock
+// and one atomic addition.
 func floors() []contender {
 	type padded struct {
 		_ [128]byte

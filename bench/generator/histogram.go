@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// histogram counts durations in buckets whose width is 1/16 of their value or less, so
-// quantiles are accurate to 6 %. The largest value is exact.
+// histogram counts durations in buckets. The width of a bucket is at most 1/16 of the
+// durations in it, so quantiles are accurate to 6 %. The largest duration is exact.
 type histogram struct {
 	count [64 * 16]int
 	total int
@@ -42,8 +42,8 @@ func (h *histogram) quantile(q float64) float64 {
 	return float64(h.max)
 }
 
-// bucket returns the index of d's bucket: the exponent of d, and the four bits after its
-// first.
+// bucket returns the index of d's bucket: the exponent of d, followed by the four bits after
+// the first bit of d.
 func bucket(d time.Duration) int {
 	v := uint64(max(d, 1))
 	e := bits.Len64(v) - 1

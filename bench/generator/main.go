@@ -6,10 +6,10 @@
 //	cd bench && go run ./generator -runs 3          a quick run
 //
 // Every figure is the median of -runs runs, with the smallest and the largest next to it. The
-// contenders take turns. Below the cap, a run consists of ten slices, of which the fastest
-// counts, since other load on the machine only adds time. All figures of a table come from one
-// run of this program: compare them with each other, but not with those of another machine or
-// another day.
+// contenders take turns. Below the cap, a run consists of ten slices, of which only the
+// fastest is used, since other load on the machine can only add time. All figures of a table
+// come from one run of this program: compare them with each other, but not with those of
+// another machine or another day.
 package main
 
 import (

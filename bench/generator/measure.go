@@ -11,35 +11,35 @@ import (
 // contender is one way to make IDs.
 type contender struct {
 	name string
-	// start makes a new generator. For each goroutine, worker returns the call that it makes;
-	// per is how many IDs one call makes.
+	// start makes a new generator. worker is called once for each goroutine, and returns the
+	// call that this goroutine repeats. per is the number of IDs that one call makes.
 	start func() (worker func() func(), per int, stop func(), err error)
 }
 
 type options struct {
-	slices     int  // the number of parts of a run, of which the fastest counts: other load on the machine only adds time
+	slices     int  // the number of parts of a run; only the fastest is used, since other load on the machine can only add time
 	latency    bool // also measure latency, in separate runs: reading a clock costs as much as making an ID
-	neighbours int  // how many processes use up a core each meanwhile
+	neighbours int  // how many other processes, each of which uses up a core, run meanwhile
 }
 
 // sample is the result of one run of one contender.
 type sample struct {
 	perID    float64 // ns of wall time
-	cpu      float64 // ns of CPU time, of all threads, per ID
+	cpu      float64 // ns of CPU time of all threads, per ID
 	fairness float64 // calls of the slowest goroutine ÷ calls of the fastest
 	p50, p99, p999,
 	max float64 // ns per call
 }
 
-// result has all runs of one contender with one number of goroutines.
+// result contains all runs of one contender with the same number of goroutines.
 type result struct {
 	name       string
 	goroutines int
 	samples    []sample
 }
 
-// measureAll measures the contenders in turns, so that a bad minute of the machine affects all
-// of them.
+// measureAll measures the contenders in turns, so that a minute with other load on the
+// machine affects all of them.
 func measureAll(cs []contender, goroutines []int, runs int, d time.Duration, o options) ([]result, error) {
 	stop, err := startNeighbours(o.neighbours)
 	if err != nil {
@@ -103,8 +103,8 @@ func timed(worker func() func(), per, goroutines int, d time.Duration) (s sample
 
 var origin = time.Now()
 
-// loop makes the call of each goroutine again and again, for d. It returns how many calls each
-// goroutine made. If h is not nil, loop adds the time of each call to it.
+// loop makes each goroutine repeat its call for the duration d. It returns the number of
+// calls of each goroutine. If h is not nil, loop adds the time of each call to it.
 func loop(worker func() func(), goroutines int, d time.Duration, h *histogram) (calls []int, took time.Duration) {
 	var (
 		stop  atomic.Bool

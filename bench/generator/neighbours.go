@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// startNeighbours starts n processes that use up a core each, because generators are used on
-// busy machines too.
+// startNeighbours starts n processes, each of which uses up a core, because generators are
+// also used on busy machines.
 func startNeighbours(n int) (stop func(), err error) {
 	var all []*exec.Cmd
 	stop = func() {

@@ -53,7 +53,7 @@ func (r *report) picture() string {
 		}
 	}
 	for _, x := range r.cap {
-		if x.name == "sonyflake" { // it has another cap
+		if x.name == "sonyflake" { // its cap is different
 			continue
 		}
 		colour := other

@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// Two generators have bugs that occur in real ones. They show that the harness would have
-// caught such bugs in our generator.
+// The two generators in this file contain bugs that occur in real generators. They show that
+// the harness would catch such bugs in our generator.
 
 const plantedEpoch = 1735689600000 // the epoch of snowflake.Default
 
 func nowMs() int64 { return time.Now().UnixMilli() - plantedEpoch }
 
-// twoWords keeps the last millisecond and the sequence in two words. Each is atomic, but the
-// pair is not: between the two writes, another goroutine can take the new millisecond with the
-// old sequence, and after the reset the same IDs can be made again.
+// twoWords keeps the last millisecond and the sequence in two words. Each word is atomic,
+// but the pair is not: between the two writes, another goroutine can combine the new
+// millisecond with the old sequence. After the sequence is reset, the same IDs can be made
+// again.
 type twoWords struct{ last, seq atomic.Int64 }
 
 func (g *twoWords) next() int64 {
@@ -32,7 +33,8 @@ func (g *twoWords) next() int64 {
 	}
 }
 
-// borrows uses the sequences of future milliseconds when that of the present one is used up.
+// borrows uses the sequence of a future millisecond when the sequence of the present one is
+// used up.
 type borrows struct{ state atomic.Int64 }
 
 func (g *borrows) next() int64 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// report has all measurements.
+// report contains all measurements.
 type report struct {
 	machine, command, note string
 	runs                   int

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// figure is the median of some runs, with the smallest and the largest value.
+// figure is the median of several runs, with the smallest and the largest value.
 type figure struct{ median, least, most float64 }
 
 func summarise(values []float64) figure {
@@ -18,7 +18,7 @@ func summarise(values []float64) figure {
 	return figure{(v[(n-1)/2] + v[n/2]) / 2, v[0], v[n-1]}
 }
 
-// of returns the figure of one value of the samples.
+// of returns the figure for one kind of value of the samples.
 func (r result) of(value func(sample) float64) figure {
 	var all []float64
 	for _, s := range r.samples {
@@ -27,8 +27,8 @@ func (r result) of(value func(sample) float64) figure {
 	return summarise(all)
 }
 
-// over returns the figure of r ÷ other, run by run, since load on the machine slows both down
-// in the same run.
+// over returns the figure for r ÷ other. It divides run by run, since load on the machine
+// slows down both contenders in the same run.
 func (r result) over(other result, value func(sample) float64) figure {
 	var all []float64
 	for i := range min(len(r.samples), len(other.samples)) {
@@ -52,7 +52,8 @@ func fairness(s sample) float64 { return s.fairness }
 func p999(s sample) float64     { return s.p999 / 1e6 }
 func slowest(s sample) float64  { return s.max / 1e6 }
 
-// capNs is the least time per ID that the format allows: 4,096 IDs in a millisecond.
+// capNs is the shortest time per ID that the format allows, in ns: 4,096 IDs in a
+// millisecond.
 const capNs = 1e6 / 4096
 
 func efficiency(s sample) float64 { return capNs / s.perID }

@@ -31,7 +31,7 @@ func newClient(endpoint string, m *meter) *dynamodb.Client {
 }
 
 // counting counts the requests that leave the process, and how many of them are refused. A
-// request that is given up while it waits for a connection has not left.
+// request that is canceled while it waits for a connection does not leave the process.
 type counting struct {
 	next http.RoundTripper
 	m    *meter
@@ -43,7 +43,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	if name == "CreateTable" {
 		return c.next.RoundTrip(r)
 	}
-	if r.Body != nil { // hide the body's WriteTo: see internal/testkit/dynamotest
+	if r.Body != nil { // hide the WriteTo method of the body: see internal/testkit/dynamotest
 		r = r.Clone(ctx)
 		r.Body = struct{ io.ReadCloser }{r.Body}
 	}
@@ -64,8 +64,8 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// capacity asks DynamoDB to report the consumed capacity with each answer. Answers to refused
-// writes do not have it.
+// capacity makes DynamoDB report the consumed capacity in each answer. Answers to refused
+// writes do not contain it.
 func capacity(m *meter) func(*middleware.Stack) error {
 	return func(s *middleware.Stack) error {
 		return s.Initialize.Add(middleware.InitializeMiddlewareFunc("Capacity", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {

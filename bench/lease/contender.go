@@ -9,20 +9,20 @@ import (
 type contender struct {
 	name string
 	// open makes the given number of free node IDs, for leases with the given terms. The
-	// meter does not count its requests.
+	// meter does not count the requests of open.
 	open func(ctx context.Context, m *meter, numbers int, terms terms) (numbers, error)
 }
 
-// terms has the length of a lease, and the interval at which it is renewed.
+// terms contains the length of a lease, and the interval at which the lease is renewed.
 type terms struct{ lease, every time.Duration }
 
-// quiet has terms under which nobody renews while a herd is measured.
+// quiet contains terms with which nobody renews while a herd is measured.
 var quiet = terms{lease: 20 * time.Minute, every: 10 * time.Minute}
 
 // numbers is a set of node IDs that can be claimed.
 type numbers interface {
-	// claim claims a node ID for a new claimant, which keeps it. It waits for a free one if
-	// necessary.
+	// claim claims a node ID for a new claimant, which keeps it. If no node ID is free, it
+	// waits for one.
 	claim(ctx context.Context) (held, error)
 	close()
 }

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// crashResult is how long it takes to claim the only node ID after its holder died.
+// crashResult contains the times that it takes to claim the only node ID after its holder
+// has died.
 type crashResult struct {
 	name string
 	// waiting is the time from the crash, for a claimant that has waited since the crash.
@@ -16,8 +17,8 @@ type crashResult struct {
 	waiting, later time.Duration
 }
 
-// crashed is the length of the lease in these runs. The holder dies right after a renewal, and
-// the later claimant starts when twice that length has passed.
+// crashed is the length of the lease in these runs. The holder dies right after a renewal.
+// The later claimant starts when twice this length has passed since then.
 const crashed = 5 * time.Second
 
 func crashAll(ctx context.Context, cs []contender) (all []crashResult, err error) {

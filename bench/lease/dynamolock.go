@@ -28,8 +28,8 @@ func order(n int) []int {
 	return o
 }
 
-// dynamo leases node IDs with a library for locks. Each node ID is a lock; a claimant tries one
-// after the other, and does not wait for a lock that is taken.
+// dynamo leases node IDs with a library for locks. Each node ID is a lock. A claimant tries
+// one lock after the other, and does not wait for a lock that is taken.
 func dynamo(endpoint, name string, order func(int) []int) contender {
 	return contender{name, func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
 		table, err := createTable(ctx, newClient(endpoint, newMeter()), "key", "")
@@ -51,7 +51,7 @@ func (l *locks) claim(ctx context.Context) (held, error) {
 		return nil, err
 	}
 	options := []dynamolock.AcquireLockOption{
-		// The loser of a race tries again only after this time; the default is 1 s.
+		// A claimant that has lost a race tries again after this time; the default is 1 s.
 		dynamolock.WithRefreshPeriod(10 * time.Millisecond),
 	}
 	if l.n > 1 {

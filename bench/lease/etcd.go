@@ -44,9 +44,9 @@ func startEtcd() (*etcdServer, error) {
 	}}, nil
 }
 
-// etcd claims as etcd's users do. A claimant gets a lease, and then tries a random node ID in
-// one transaction. If that is taken, it lists all keys and tries a random free node ID, which a
-// herd needs.
+// etcd claims as users of etcd do. A claimant gets a lease, and then tries a random node ID
+// in one transaction. If that node ID is taken, it lists all keys and tries a random free
+// node ID. A herd needs this, since it claims every node ID.
 func etcd(server *etcdServer) contender {
 	return contender{"etcd v3.7.3", func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
 		client, err := clientv3.New(clientv3.Config{
@@ -106,8 +106,8 @@ func (k *keys) claim(ctx context.Context) (held, error) {
 	}
 }
 
-// free returns a random node ID that nobody holds. It waits until there is one, and keeps the
-// claimant's lease alive meanwhile.
+// free returns a random node ID that nobody holds. If all node IDs are held, it waits until
+// one is free, and keeps the claimant's lease alive meanwhile.
 func (k *keys) free(ctx context.Context, id clientv3.LeaseID) (int, error) {
 	for waits := 0; ; waits++ {
 		got, err := k.client.Get(ctx, k.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())

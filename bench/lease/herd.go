@@ -8,21 +8,22 @@ import (
 	"time"
 )
 
-// herdResult is the result of one herd: many claimants at once, on as many node IDs.
+// herdResult is the result of one herd, which is many claimants that claim as many node IDs
+// at once.
 type herdResult struct {
 	name     string
 	size     int
-	took     time.Duration // until all have a node ID
+	took     time.Duration // until all claimants have a node ID
 	p50, p99 time.Duration
 	tally    tally
-	placed   int // how many had a node ID in the end; fewer than size if the time limit passed first
+	placed   int // how many claimants got a node ID; fewer than size if the time limit passed first
 }
 
-// cut reports whether the time limit passed before all had a node ID. The counts then cover
-// only the requests until that moment, and are a lower bound.
+// cut reports whether the time limit passed before all claimants had a node ID. If so, the
+// counts are lower bounds, since they cover only the requests until the time limit.
 func (h herdResult) cut() bool { return h.placed < h.size }
 
-// each returns a count per claimant.
+// each returns a count divided by the number of claimants.
 func (h herdResult) each(n int) float64 { return float64(n) / float64(h.size) }
 
 func (h herdResult) String() string {

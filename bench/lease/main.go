@@ -1,13 +1,14 @@
 // Command lease compares pkg/lease with its peers: the costs of a claim, a renewal and a
-// release, and the time until another process takes a crashed holder's node ID.
+// release, and the time until another process claims the node ID of a crashed holder.
 //
 //	make bench-lease                                  print everything, 5 to 10 minutes
 //	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run . -out ../../docs'
 //
-// All but etcd use the same DynamoDB Local and the same kind of client, whose transport counts
-// every request that leaves the process, including retries. etcd is embedded in this process,
-// and gRPC interceptors count its requests. Times are those of one machine on which everything
-// runs; the numbers of requests are the same on any machine.
+// All contenders but etcd use the same DynamoDB Local and the same kind of client. The
+// transport of this client counts every request that leaves the process, including retries.
+// etcd is embedded in this process, and gRPC interceptors count its requests. Times are
+// those of one machine on which everything runs; the numbers of requests are the same on any
+// machine.
 package main
 
 import (
@@ -38,8 +39,8 @@ func main() {
 	}
 }
 
-// Each herd is run herdRuns times, in turns with the others, and the run with the median time
-// counts. A herd that takes longer than longHerd is run once.
+// Each herd is run herdRuns times, in turns with the others, and the result is the run with
+// the median time. A herd that takes longer than longHerd is run once.
 const (
 	herdRuns = 5
 	longHerd = 20 * time.Second
@@ -61,7 +62,7 @@ func run(ctx context.Context, out, note string, quick bool, patience time.Durati
 	}
 	contenders := []contender{ours(local), dynamolockInOrder(local), dynamolockAtRandom(local), zeebe(local), etcd(server)}
 	for _, c := range contenders {
-		if c.name == randomName { // it renews exactly as the other contender with the same library
+		if c.name == randomName { // it renews exactly as the other contender with the same library does
 			continue
 		}
 		u, err := upkeep(ctx, c)
@@ -108,7 +109,8 @@ func run(ctx context.Context, out, note string, quick bool, patience time.Durati
 	return nil
 }
 
-// save writes the results so far, because a run takes minutes.
+// save writes the results up to now. It is called several times, because a run takes
+// minutes.
 func (r *report) save(out string) error {
 	r.took, r.endLoad = time.Since(r.began), load()
 	if out == "" {

@@ -20,8 +20,8 @@ type phaseKey struct{}
 
 func in(ctx context.Context, p phase) context.Context { return context.WithValue(ctx, phaseKey{}, p) }
 
-// phaseOf returns the phase of a request. A request without a phase belongs to the claim, for
-// which a start reads the table and the pool.
+// phaseOf returns the phase of a request. A request without a phase belongs to the claim: it
+// is one of the reads of the table and the pool at a start.
 func phaseOf(ctx context.Context) phase {
 	if p, ok := ctx.Value(phaseKey{}).(phase); ok {
 		return p

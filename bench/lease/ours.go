@@ -17,7 +17,7 @@ const oursName = "nodelease"
 func ours(endpoint string) contender {
 	return contender{oursName, func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
 		client := newClient(endpoint, m)
-		aside := newClient(endpoint, newMeter()) // seeding does not count as the claimants' requests
+		aside := newClient(endpoint, newMeter()) // the requests of seeding are not counted
 		table, err := createTable(ctx, aside, "pool_group", "node_id")
 		if err != nil {
 			return nil, err
@@ -58,7 +58,7 @@ func (s *phased) Write(ctx context.Context, w protocol.Write) (protocol.Result, 
 	return s.DynamoDB.Write(ctx, w)
 }
 
-// claim starts an agent as an application does, with all the checks at the start.
+// claim starts an agent as an application does, with all checks of a start.
 func (p pool) claim(ctx context.Context) (held, error) {
 	h := &agent{store: &phased{DynamoDB: p.store}, renewed: make(chan time.Duration, 1000)}
 	a, err := lease.Start(ctx, lease.Config{

@@ -8,8 +8,8 @@ import (
 )
 
 // picture returns an SVG picture of the largest herd: requests per claim, and the time until
-// all have a node ID. The scales are logarithmic, because on linear ones only one bar would be
-// visible.
+// all claimants have a node ID. The scales are logarithmic, because on linear scales only
+// one bar would be visible.
 func (r *report) picture() string {
 	const width, label, row = 760, 210, 18
 	// Colour-blind people can distinguish blue and grey, and the order of the bars helps too.
@@ -53,7 +53,7 @@ func (r *report) picture() string {
 		`<rect width="100%%" height="100%%" fill="white"/>`+"\n%s</svg>\n", width, y+12, b.String())
 }
 
-// more returns a sign that marks a lower bound, if the herd was cut off.
+// more returns a sign that marks a lower bound if the herd was cut off, and otherwise "".
 func more(h herdResult) string {
 	if h.cut() {
 		return "&gt; "

@@ -14,15 +14,16 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// plainResult compares our store's writes with the least that a conditional write needs: an
-// UpdateItem with a condition, sent with DynamoDB's client, whose answer is ignored.
+// plainResult compares our store's writes with the simplest conditional write: an UpdateItem
+// with a condition, sent with DynamoDB's client, whose answer is ignored.
 type plainResult struct{ renew, claim, bare time.Duration } // medians
 
 func (p plainResult) ratio() float64 { return float64(p.renew) / float64(p.bare) }
 
 func (p plainResult) claimRatio() float64 { return float64(p.claim) / float64(p.bare) }
 
-// comparePlain makes these writes in turns, one at a time, on items of the same size.
+// comparePlain makes the three kinds of writes in turns, one write at a time, on items of
+// the same size.
 func comparePlain(ctx context.Context, endpoint string) (r plainResult, err error) {
 	client := newClient(endpoint, newMeter())
 	table, err := createTable(ctx, client, "pool_group", "node_id")
@@ -74,7 +75,8 @@ func comparePlain(ctx context.Context, endpoint string) (r plainResult, err erro
 		})
 		measure(&bares, func() error { return bare(ctx, client, table, session, i, at) })
 		measure(&claims, func() error {
-			// When a claim is made, the claim before it has expired.
+			// The times of the claims are a minute apart, so that each finds the lease of
+			// the previous claim expired.
 			res, err := store.Write(ctx, claimOf(1, fmt.Sprintf("%s-%d", session[:28], i), now.Add(time.Duration(i)*time.Minute)))
 			if err == nil && !res.Applied {
 				return fmt.Errorf("claim %d was refused", i)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// report has all measurements.
+// report contains all measurements.
 type report struct {
 	machine, note, endLoad string
 	patience               time.Duration
@@ -130,7 +130,7 @@ func (r *report) markdown() string {
 	return b.String()
 }
 
-// short formats a duration with three digits.
+// short formats a duration with about three digits.
 func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
@@ -157,7 +157,8 @@ func describe() string {
 	return fmt.Sprintf("%s, %d cores, %s/%s, %s, load %s at the start", cpu, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), load())
 }
 
-// load returns how many processes wanted to run, on average over the last minute.
+// load returns the average number of processes that were ready to run during the last
+// minute.
 func load() string {
 	l, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	renewalsAll = keepers * renewalsOf
 )
 
-// upkeep makes some holders renew, twice a second, and then release.
+// upkeep makes holders renew twice a second, and then release their node IDs.
 func upkeep(ctx context.Context, c contender) (u upkeepResult, err error) {
 	u = upkeepResult{name: c.name, renewals: renewalsAll, releases: keepers}
 	m := newMeter()
@@ -53,7 +53,7 @@ func upkeep(ctx context.Context, c contender) (u upkeepResult, err error) {
 		return u, err
 	}
 	u.renew, u.release = m.of(renewing), m.of(releasing)
-	if u.renew.requests > u.renewals && c.name == oursName { // an agent that had renewed often enough went on while others had not
+	if u.renew.requests > u.renewals && c.name == oursName { // an agent that had renewed often enough continued to renew while others had not
 		u.renewals = u.renew.requests
 	}
 	u.p50, u.p99 = quantile(took, .5), quantile(took, .99)

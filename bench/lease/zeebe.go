@@ -13,8 +13,9 @@ import (
 )
 
 // zeebe is the algorithm of Camunda's RepositoryNodeIdProvider, on DynamoDB instead of S3. A
-// claimant reads the node IDs from 0 on, with one request each, and compare-and-sets the first
-// that is free or expired. If it has read all in vain, it pauses and begins again.
+// claimant reads the objects of the node IDs from 0 on, with one request each, and claims
+// the first node ID that is free or expired with a compare-and-set. If it finds none, it
+// pauses and begins again.
 func zeebe(endpoint string) contender {
 	return contender{"Zeebe's algorithm", func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
 		aside := newClient(endpoint, newMeter())
@@ -39,7 +40,7 @@ type scan struct {
 	terms  terms
 }
 
-// slot is the object of one node ID; tag replaces S3's ETag.
+// slot is the object of one node ID; tag takes the place of S3's ETag.
 type slot struct {
 	tag     int
 	task    string
@@ -51,7 +52,7 @@ func (s *scan) claim(ctx context.Context) (held, error) {
 	for i := 0; ; i++ {
 		if i > 0 && i%s.n == 0 {
 			pause := min(time.Second<<min(i/s.n-1, 5), 30*time.Second)
-			if s.terms.lease < time.Minute { // in the crash runs, with a single claimant, the pause itself would be measured
+			if s.terms.lease < time.Minute { // in the crash runs, which have a single claimant, the pause itself would be measured
 				pause = 50 * time.Millisecond
 			}
 			select {
@@ -91,7 +92,7 @@ func (s *scan) get(ctx context.Context, n int) (slot, error) {
 	return v, err
 }
 
-// set replaces an object, if it has not changed since it was read.
+// set replaces an object if the object has not changed since it was read.
 func (s *scan) set(ctx context.Context, n int, old, new slot) error {
 	item := s.key(n)
 	item["tag"] = &types.AttributeValueMemberN{Value: strconv.Itoa(new.tag)}

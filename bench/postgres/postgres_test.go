@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package postgres measures what IDs as primary keys cost in a real PostgreSQL: snowflake IDs as bigint, UUIDv7 and UUIDv4 as uuid.
+// Package postgres measures the cost of IDs as primary keys in a real PostgreSQL: snowflake
+// IDs as bigint, and UUIDv7 and UUIDv4 as uuid.
 //
 //	make bench-postgres                        100,000 rows
 //	make bench-postgres ROWS=10000000          the README's figures; some minutes and 5 GB
@@ -55,7 +56,7 @@ func keys(t *testing.T) []key {
 	}
 }
 
-// measured has the results of one table.
+// measured contains the results for one table.
 type measured struct {
 	index   int64   // size of the index in bytes
 	perSec  float64 // rows per second, without the time for making the IDs
@@ -74,7 +75,7 @@ func TestPrimaryKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, kinds := map[string][]measured{}, keys(t)
-	for r := range repetitions { // each kind comes first once, and last once
+	for r := range repetitions { // each kind of key comes first once, and last once
 		for i := range kinds {
 			k := kinds[(i+r)%len(kinds)]
 			all[k.name] = append(all[k.name], fill(t, conn, k))
@@ -101,7 +102,8 @@ func TestPrimaryKeys(t *testing.T) {
 	}
 }
 
-// fill makes a table with one column, fills it, and measures that.
+// fill makes a table with one column, fills it, and measures the table and the time that
+// filling it takes.
 func fill(t *testing.T, conn *pgx.Conn, k key) measured {
 	t.Helper()
 	table := "keys_" + strings.ToLower(k.name)

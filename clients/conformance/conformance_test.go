@@ -20,20 +20,21 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// adapters are the commands of the clients' adapters, to be run in the folder clients. They need
-// their languages' toolchains and the builds of scripts/test.sh clients. So the tests run only
-// for the languages that NODELEASE_CLIENTS lists.
+// adapters contains the commands of the clients' adapters, which are run in the folder
+// clients. They need the toolchains of their languages and the builds of scripts/test.sh
+// clients. So the tests run only for the languages in NODELEASE_CLIENTS.
 var adapters = map[string][]string{
 	"python":         {"python3", "python/tests/adapter.py"},
 	"python-asyncio": {"python3", "python/tests/adapter.py", "asyncio"},
 	"javascript":     {"node", "javascript/test/adapter.mjs"},
 	"java":           {"java", "-Xmx512m", "-cp", "java/core/target/classes:java/core/target/test-classes", "dev.nodelease.Adapter"},
-	// Runs all virtual threads on one platform thread. It needs JDK 21 or newer.
+	// The options make all virtual threads run on one platform thread. This adapter needs
+	// JDK 21 or newer.
 	"java-virtual": {cmp.Or(os.Getenv("NODELEASE_JAVA_VIRTUAL"), "java"), "-Xmx512m", "-Djdk.virtualThreadScheduler.parallelism=1", "-Djdk.virtualThreadScheduler.maxPoolSize=1",
 		"-cp", "java/core/target/classes:java/core/target/test-classes", "dev.nodelease.Adapter", "virtual"},
 }
 
-// languages returns the names of the adapters to be run.
+// languages returns the names of the adapters to run.
 func languages(t *testing.T) (all []string) {
 	t.Helper()
 	list := os.Getenv("NODELEASE_CLIENTS")
@@ -88,7 +89,7 @@ func (a *adapter) connect(t *testing.T, s *server) {
 	}
 }
 
-// step is a line of a case: a command, or a change of the server.
+// step is a line of a case: either a command for the adapter or a change of the server.
 type step struct {
 	Server  string         `json:"server,omitempty"`
 	Op      string         `json:"op,omitempty"`
@@ -101,7 +102,7 @@ type step struct {
 	Sidecar string         `json:"sidecar,omitempty"`
 	Error   string         `json:"error,omitempty"`     // the expected error
 	Count   int            `json:"count,omitempty"`     // the expected count
-	Within  int            `json:"within_ms,omitempty"` // the longest time that the answer may take
+	Within  int            `json:"within_ms,omitempty"` // the longest time, in ms, that the answer may take
 }
 
 type answer struct {
@@ -130,14 +131,14 @@ func (a *adapter) do(s step) (got answer, err error) {
 	return got, err
 }
 
-// seen has all IDs of a pool, and who made each.
+// seen contains all IDs of a pool, and who made each of them.
 type seen struct {
 	mu  sync.Mutex
 	ids map[snowflake.ID]string
 }
 
-// add records IDs. It returns an error if one was made before, is in the future or, if ordered
-// is set, is out of order.
+// add records IDs. It returns an error if one of them was made before, has a time in the
+// future or, if ordered is set, is out of order.
 func (s *seen) add(l snowflake.Layout, by string, texts []string, ordered bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,8 +222,8 @@ var layouts = func() map[string]snowflake.Layout {
 	return all
 }()
 
-// Every client decodes IDs of every layout as package snowflake does, including those that the
-// client has made.
+// Every client decodes IDs of every layout as package snowflake does, including IDs that the
+// client itself has made.
 func TestLayouts(t *testing.T) {
 	for _, language := range languages(t) {
 		a := startAdapter(t, language)

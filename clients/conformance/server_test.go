@@ -26,7 +26,7 @@ type server struct {
 
 	mu     sync.Mutex
 	mode   string
-	thaw   chan struct{} // closed when the server is no longer frozen
+	thaw   chan struct{} // closed when the server stops being frozen
 	kept   []byte        // the first answer with a block
 	agent  *lease.Agent
 	next   http.Handler
@@ -82,7 +82,8 @@ func (s *server) up() {
 	go func() { defer close(ended); _ = server.Serve(l) }()
 }
 
-// down ends the server, which looks like a crash to its clients, and releases the node ID.
+// down ends the server, in a way that looks like a crash to its clients, and releases the
+// node ID.
 func (s *server) down() {
 	s.set("ok")
 	s.mu.Lock()

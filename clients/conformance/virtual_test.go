@@ -7,8 +7,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Virtual threads that wait for the sidecar do not hold up other virtual threads, even if a
-// single platform thread carries them all.
+// Virtual threads that wait for the sidecar do not block other virtual threads, even if a
+// single platform thread runs all of them.
 func TestVirtualThreads(t *testing.T) {
 	for _, language := range languages(t) {
 		if language != "java-virtual" {

@@ -13,8 +13,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// A start whose context ends, at whichever request, returns at once, and leaves the agent
-// and nothing of the node. The next one takes part, once.
+// If the context of Start ends, at whichever request, Start returns at once. The agent
+// keeps running and nothing of the node is left. The next Start takes part, as one
+// member.
 func TestStartIsCanceledAnywhere(t *testing.T) {
 	for _, leased := range []bool{true, false} {
 		t.Run(map[bool]string{true: "leased", false: "without a lease"}[leased], func(t *testing.T) {
@@ -43,7 +44,7 @@ func TestStartIsCanceledAnywhere(t *testing.T) {
 				}
 				if n == nil {
 					if leased {
-						fixture.Wait(timeout) // with the next renewal, the lease is only the agent's
+						fixture.Wait(timeout) // after the next renewal, the lease has no metadata of a node
 						l, err := cfg.Agent.Lease()
 						if err != nil || l.Metadata["node"] != "" {
 							t.Errorf("the agent's lease: got %+v, %v; want one without a node", l, err)
@@ -63,7 +64,8 @@ func TestStartIsCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// So do Publish and WaitKnown, and can be called again.
+// If the context of Publish or WaitKnown ends, at whichever request, the call returns at
+// once, and can be repeated.
 func TestKnownIsCanceledAnywhere(t *testing.T) {
 	for name, call := range map[string]func(n *cluster.Node, ctx context.Context) error{
 		"Publish": func(n *cluster.Node, ctx context.Context) error {
@@ -75,7 +77,7 @@ func TestKnownIsCanceledAnywhere(t *testing.T) {
 			fixture.Interrupt(t, func(t *testing.T, i *fixture.Interruption) {
 				tab := newTable(t, 0)
 				join(t, dynamocoordinator.New(tab.Client("a"), tab.Name), "a", publish)
-				_ = join(t, dynamocoordinator.New(tab.Client("b"), tab.Name), "b").Close() // so that there was a predecessor
+				_ = join(t, dynamocoordinator.New(tab.Client("b"), tab.Name), "b").Close() // so that the next b has a predecessor
 				n := join(t, dynamocoordinator.New(i.Client(tab.Client("b")), tab.Name), "b")
 				_ = i.Run(t, 0, func(ctx context.Context) error { return call(n, ctx) })
 				if err := call(n, t.Context()); err != nil {
@@ -86,7 +88,7 @@ func TestKnownIsCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// hanging is a backend whose first publication ends with its context.
+// hanging is a backend whose first Publish hangs until its context ends.
 type hanging struct {
 	*clustertest.Memory
 	began chan struct{}
@@ -101,7 +103,7 @@ func (h *hanging) Publish(ctx context.Context, m cluster.Member, revision int64,
 	return ctx.Err()
 }
 
-// A publication that waits for the one before ends with its own context, too.
+// A Publish that waits for an earlier Publish also returns when its own context ends.
 func TestPublishIsCanceledWhileItWaits(t *testing.T) {
 	h := &hanging{clustertest.NewMemory(), make(chan struct{})}
 	n := join(t, h, "anna")

@@ -27,9 +27,10 @@ func inChanges() string {
 	return strings.Join(found, "\n\n")
 }
 
-// Changes whose context ends in a later round, at whichever request of the node's
-// heartbeats, ends at once, yields nothing more and leaves nothing. The node and its other
-// consumers continue.
+// If the context of Changes, or the node, ends in a later round, at whichever request of
+// the node's heartbeats, Changes ends at once and leaves no goroutine behind. After its
+// context has ended, it yields nothing more, and the node and the other consumers
+// continue.
 func TestChangesIsCanceledAnywhere(t *testing.T) {
 	for _, ends := range []string{"its context", "the node"} {
 		t.Run("by "+ends, func(t *testing.T) {
@@ -98,8 +99,8 @@ func TestChangesIsCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// Changes whose context ends while its consumer is busy yields nothing when the consumer
-// comes back.
+// If the context of Changes ends while the consumer is busy, Changes yields nothing when
+// the consumer comes back.
 func TestChangesIsCanceledWhileItsConsumerIsBusy(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		c := clustertest.NewMemory()

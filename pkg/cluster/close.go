@@ -7,10 +7,11 @@ import (
 	gate "github.com/nodelease/nodelease/internal/text"
 )
 
-// end makes the node stop taking part, once, and ends the context of its listeners. With
-// a lease, an immediate renewal removes the session from the lease, which continues;
-// without a lease, members drop the session after the time-out. The log is written
-// without the lock, since a log that blocks must not block Err.
+// end makes the node stop taking part and ends the context of its listeners. Only the
+// first call has an effect. With a lease, an immediate renewal removes the session from
+// the lease, which continues; without a lease, members drop the session after the
+// time-out. end does not hold the lock while it logs, since a Logger that blocks must not
+// block Err.
 func (n *Node) end(err error) {
 	session, first, unmarked := n.finish(err)
 	if !first {
@@ -24,7 +25,7 @@ func (n *Node) end(err error) {
 	}
 }
 
-// finish does what end does, but does not log. It returns the session that ended, whether
+// finish does what end does, without logging. It returns the session that ended, whether
 // this was the first call, and the reason if the lease could not be marked.
 func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 	n.mu.Lock()
@@ -37,8 +38,8 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 	n.cancel()
 	if n.cfg.Agent != nil {
 		n.cfg.Agent.BeforeResume(nil)
-		// Removing entries always fits, so the others see that a failed node has ended,
-		// however much of the 512 bytes its metadata uses.
+		// Metadata without these entries always fits. So the others see that a failed
+		// node has ended, however much of the 512 bytes its metadata uses.
 		unmarked = n.cfg.Agent.SetMetadata(map[string]string{metaNode: "", metaSession: ""})
 		if !errors.Is(err, ErrClosed) {
 			n.cfg.Agent.RenewNow()
@@ -48,10 +49,10 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 }
 
 // Close makes the node stop taking part, and waits up to 1 s until heartbeats and
-// listeners have ended. It may be called again, and from a listener. The lease continues:
-// close the agent after the node. With a lease, others see the end at their next
-// heartbeats; without a lease, they see it after the time-out. Close returns an error
-// only for a nil or zero Node.
+// listeners have ended. It may be called several times, and from a listener. The lease
+// continues: close the agent after the node. With a lease, the other nodes see the end at
+// their next heartbeats; without a lease, they see it after the time-out. Close returns
+// an error only for a nil or zero Node.
 func (n *Node) Close() error {
 	if n.absent() {
 		return errAbsent

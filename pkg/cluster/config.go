@@ -24,26 +24,27 @@ type Config struct {
 	// have ended, before another node takes part with the same agent.
 	Agent *lease.Agent
 
-	// Timeout is how long after its last heartbeat a session counts as alive. Others'
-	// clocks may be ahead, so the node takes a new session after it has been silent
-	// for Timeout minus the lease's Guard or, without a lease, minus a tenth. All
-	// nodes of a cluster must have the same Timeout. With an agent, it is at least the
-	// length of the agent's lease, to which it defaults. Without an agent, it defaults to
-	// 15 s.
+	// Timeout is how long after its last heartbeat a session counts as alive. The clocks
+	// of other nodes may be ahead, so this node takes a new session once it has been
+	// silent for Timeout minus the lease's Guard (without a lease, for nine tenths of
+	// Timeout). All nodes of a cluster must have the same Timeout. With an agent, Timeout
+	// must be at least the length of the agent's lease, which is the default. Without an
+	// agent, it defaults to 15 s.
 	Timeout time.Duration
-	// Every is the time between heartbeats, at most half of Timeout; each waits
-	// 10 % more or less at random. Defaults to Timeout / 3. Not used with an
-	// agent, whose renewals are the heartbeats.
+	// Every is the time between heartbeats, at most half of Timeout. Each pause is up to
+	// 10 % longer or shorter, at random. Defaults to Timeout / 3. Not used with an agent,
+	// whose renewals are the heartbeats.
 	Every time.Duration
 
-	// Metadata describes the node to the others, up to 512 bytes. With an agent, set
-	// lease.Config.Metadata instead. Node.SetMetadata changes it.
+	// Metadata describes the node to other nodes. It has up to 512 bytes. With an agent,
+	// set lease.Config.Metadata instead. Node.SetMetadata changes it.
 	Metadata map[string]string
 	// Elect chooses the leader that Node.Leader returns. Defaults to LowestSession.
 	Elect Elector
-	// PublishKnown publishes the versions that this node knows, each time they change;
-	// other nodes' WaitKnown waits for them. In a large cluster, publishing is the largest
-	// cost. Beyond 1,024 members nothing is published; see docs/cluster.md.
+	// PublishKnown makes this node publish the versions that it knows, each time they
+	// change. WaitKnown on other nodes waits for these publications. In a large cluster,
+	// they are the largest cost. Beyond 1,024 members nothing is published; see
+	// docs/cluster.md.
 	PublishKnown bool
 	// Listeners are called on changes, each by its own goroutine.
 	Listeners []Listener
@@ -63,12 +64,12 @@ func (c Config) withDefaults() (Config, error) {
 			c.Cluster = l.Pool
 		}
 		// Other processes find the members that hold leases by reading the leases of the
-		// pool with that name.
+		// pool with the cluster's name.
 		if _, pools := c.Coordinator.(interface{ ClustersArePools() }); pools && c.Cluster != l.Pool {
 			bad("Cluster %.80q with an agent of the pool %q: on the lease table no other node would see this one; leave Cluster empty, or use an agent of that pool", c.Cluster, l.Pool)
 		}
-		// Even if the lease has grown, its length is TTL from now on: Start keeps it
-		// short.
+		// Even if the lease has grown, its length is TTL from the next renewal on,
+		// because Start keeps the lease short.
 		ttl := c.Agent.TTL()
 		if c.Timeout == 0 {
 			c.Timeout = ttl

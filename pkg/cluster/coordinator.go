@@ -9,21 +9,21 @@ import (
 // Coordinator is the backend in which heartbeats are recorded. If you write your own,
 // test it with clustertest.Conformance, which the coordinators of dynamocoordinator and
 // pgcoordinator and, for tests, clustertest.Memory pass. There is one record for each
-// node ID, whatever the name of its holder, and for each name without a lease. In a
-// record, a new session replaces the previous one. A Coordinator is safe for concurrent
-// use, and returns an error if the context has ended.
+// node ID, whatever the name of its holder, and one for each name of a member without a
+// lease. In a record, a new session replaces the previous one. A Coordinator is safe for
+// concurrent use, and returns an error if the context has ended.
 type Coordinator interface {
 	// Heartbeat records that a session is alive and then returns the sessions whose last
 	// heartbeat is within the time-out, in any order. It returns ErrDropped for a session
 	// that was silent for longer than the time-out, or whose lease is older than the
-	// recorded one.
+	// lease in the record.
 	Heartbeat(ctx context.Context, b Beat) (Snapshot, error)
 	// Expire forgets records whose last heartbeat is older than age, and the publications
-	// under the same keys, whatever their age. It removes records of nodes that do not
-	// come back; membership does not depend on it.
+	// under the same keys, whatever their age. It only removes records of nodes that do
+	// not come back: membership does not depend on Expire.
 	Expire(ctx context.Context, cluster string, age time.Duration) error
-	// Publish replaces the versions that a member knows, unless a later revision, or any
-	// revision by a later version of that member, has been published, so that a
+	// Publish replaces the versions that a member has published, unless the stored
+	// publication has a later revision or is by a later version of the member. So a
 	// publication that arrives late does not replace a newer one.
 	Publish(ctx context.Context, m Member, revision int64, known Versions) error
 	// Known returns the last publication of each member, by Member.Key.
@@ -32,8 +32,7 @@ type Coordinator interface {
 
 // Beat is one heartbeat.
 type Beat struct {
-	// Self is the sender. The backend sets its Heartbeat, and without a lease its
-	// Version.
+	// Self is the sender. The backend sets Heartbeat and, if Self has no lease, Version.
 	Self Member
 	// At is when the heartbeat was sent, by the sender's wall clock.
 	At time.Time
@@ -48,8 +47,8 @@ type Beat struct {
 	Oldest bool
 }
 
-// Leader returns the member that Elect chooses from a snapshot, and whether it chooses
-// one. It does not sort the members of an ordered snapshot.
+// Leader returns the member that Elect chooses from a snapshot, and whether Elect chooses
+// one. Leader does not sort the members of an ordered snapshot.
 func (b Beat) Leader(s Snapshot) (Member, bool) {
 	state := State{members: s.Members, heard: s.Heard}
 	if !s.Ordered {
@@ -63,15 +62,15 @@ func (b Beat) Leader(s Snapshot) (Member, bool) {
 
 // Snapshot is the result of a heartbeat.
 type Snapshot struct {
-	// Members are the live members. The slice must not be changed: by returning the same
-	// slice again, a backend reports that nothing has changed.
+	// Members are the live members. The slice must not be changed: if a backend returns
+	// the same slice again, this means that nothing has changed.
 	Members []Member
-	// Ordered reports that Members are sorted by SessionID and have each session once, so
-	// that the node need not sort a large cluster.
+	// Ordered reports that Members are sorted by SessionID and contain each session once,
+	// so that the node need not sort a large cluster.
 	Ordered bool
 	// Heard is the Heartbeat of members whose own Heartbeat is zero.
 	Heard time.Time
-	// Warning is an error that does not invalidate the answer.
+	// Warning is an error to log. Members are valid all the same.
 	Warning error
 }
 

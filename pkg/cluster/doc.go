@@ -20,8 +20,8 @@
 // Leaders: a node believes that it leads only after its session has been recorded for one
 // time-out, and only while its last heartbeat and its last read of the others are no older
 // than one time-out. So at most one node believes that it leads if there are no partitions,
-// clocks are within their limit, and the rule is [LowestSession]. For one time-out after
-// the first start of a fleet, no node believes so.
+// clocks are within their limit, and the elector is [LowestSession]. For one time-out
+// after the first start of a fleet, no node believes that it leads.
 //
 // # What is not promised
 //
@@ -33,8 +33,8 @@
 //
 // If there must be at most one leader, use a leader lease, which is a pool of one node ID
 // ([lease.Config]). Even then, after a pause, two processes may believe that they lead. So
-// compare Version, the fencing token, at the resource: only the resource can refuse one of
-// them. See the example LeaderLease.
+// compare Version, the fencing token, at the resource: only the resource can refuse the
+// outdated leader. See the example LeaderLease.
 //
 // # A node's states
 //
@@ -46,15 +46,16 @@
 //	                           silent ────────────────────────────── Close
 //
 // A node has two names. The application chooses Name, which stays the same across
-// restarts. SessionID is a UUIDv7. It is new for each start, and after each silence that was
-// longer than the time-out, since others have dropped the old session by then and may have
-// acted on its end.
+// restarts. SessionID is a UUIDv7. A node gets a new one at each start, and after each
+// silence that was longer than the time-out, since others have dropped the old session by
+// then and may have acted on its end.
 //
 // With a [lease.Agent], the renewal is the heartbeat: the lease's metadata describes the
 // node, and there is no second write. A node need not leave. If it stops sending heartbeats,
 // the others drop it after the time-out. If it releases its lease or fails, they drop it at
 // their next heartbeat.
 //
-// The backend's clock compares times (memory, PostgreSQL). In the lease table, the reader's
-// clock compares them, and its error counts against the time-out.
+// In memory and in PostgreSQL, times are compared by the backend's clock. In the lease
+// table, they are compared by the reader's clock, and the error of this clock counts
+// against the time-out.
 package cluster

@@ -12,8 +12,8 @@ type Event struct {
 	Name, SessionID string
 	// State is the newest state.
 	State State
-	// Previous is the last state that the same listener received; the zero State in its
-	// first event. States in between were skipped.
+	// Previous is the last state that the same listener received, or the zero State in
+	// the listener's first event. States between Previous and State were skipped.
 	Previous State
 	// Leader is the result of Node.Leader. Its SessionID is empty if no leader is known.
 	// It may differ from the last event's Leader even if State does not.
@@ -21,9 +21,9 @@ type Event struct {
 }
 
 // Changes yields the newest state at once, and then the newest state each time that the
-// state or the leader has changed. It skips states that came and went while the caller was
-// busy. It ends with ctx (a nil ctx never ends), with the node, or when the caller breaks.
-// It may be called any number of times; each call has its own Previous.
+// state or the leader has changed. It skips states that came and went while the caller
+// was busy. It ends when ctx ends (a nil ctx never does), when the node ends, or when the
+// caller breaks. It may be called any number of times; each call has its own Previous.
 func (n *Node) Changes(ctx context.Context) iter.Seq[Event] {
 	if ctx == nil {
 		ctx = context.Background()

@@ -16,7 +16,7 @@ import (
 )
 
 // Three nodes run in one process. With dynamocoordinator.New, and a lease agent in each
-// Config, they could be three processes anywhere.
+// Config, the nodes could run in three processes anywhere.
 func Example() {
 	ctx := context.Background()
 	backend := clustertest.NewMemory()
@@ -69,7 +69,7 @@ func ExampleListener() {
 	// 2 alive, 1 before
 }
 
-// The loop receives each change when it is ready for it.
+// The loop receives the next change whenever it is ready.
 func ExampleNode_Changes() {
 	node, err := cluster.Start(context.Background(), cluster.Config{Cluster: "orders", Name: "anna", Coordinator: clustertest.NewMemory()})
 	if err != nil {
@@ -149,9 +149,9 @@ func (l *ledger) write(version int64, what string) error {
 	return nil
 }
 
-// A leader lease is a pool of one node ID. Its version is the fencing token: a
-// leader that was replaced without noticing, because it was frozen or its request
-// was late, is refused by the resource. Nothing else refuses it.
+// A leader lease is a pool of one node ID. Its version is the fencing token: the resource
+// refuses a leader that was replaced without noticing, because the leader was frozen or
+// its request was late. Nothing else refuses such a leader.
 func Example_leaderLease() {
 	ctx := context.Background()
 	table := leasetest.NewMemory("orders-leader", 1)
@@ -163,7 +163,7 @@ func Example_leaderLease() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		l, err := agent.Lease() // checked at this moment only
+		l, err := agent.Lease() // the lease is checked only at this moment
 		if err != nil {
 			log.Fatal(err)
 		}

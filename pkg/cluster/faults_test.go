@@ -44,9 +44,9 @@ func backends(t *testing.T, test func(t *testing.T, start func(name string) *clu
 	}
 }
 
-// When Start returns, the node is recorded, so a node that reads later sees it. So if
-// eight nodes start at once, one of them believes that it leads after a time-out, and
-// none does before.
+// When Start returns, the node is recorded, so every node that reads later sees it. So if
+// eight nodes start at once, none of them believes that it leads during the first
+// time-out, and exactly one does afterwards.
 func TestRecordedBeforeItLooks(t *testing.T) {
 	backends(t, func(t *testing.T, start func(name string) *cluster.Node) {
 		began := time.Now()
@@ -112,7 +112,7 @@ func (f *frozen) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapsho
 }
 
 // A process that was stopped for longer than the time-out, before or after its
-// heartbeat arrived, comes back as another session, and never leads as the old one.
+// heartbeat arrived, comes back with a new session, and never leads with the old one.
 func TestStoppedProcessComesBackAsAnother(t *testing.T) {
 	for name, set := range map[string]func(*frozen){
 		"before the heartbeat arrived": func(f *frozen) { f.before = 4 * timeout },
@@ -132,7 +132,7 @@ func TestStoppedProcessComesBackAsAnother(t *testing.T) {
 				link.mu.Lock()
 				set(link)
 				link.mu.Unlock()
-				fixture.Wait(2*timeout + timeout/2) // a is stopped at its next heartbeat, and b has dropped a
+				fixture.Wait(2*timeout + timeout/2) // a was stopped at its next heartbeat, and b has dropped it
 				for range 10 * 75 {
 					if m, ok := a.Leader(); ok && m.SessionID == before {
 						t.Fatalf("a leads as the session that was dropped")
@@ -163,7 +163,7 @@ func TestSilenceCountsFromTheSending(t *testing.T) {
 		link.mu.Unlock()
 		<-began
 		fixture.Wait(10*time.Second - time.Millisecond)
-		away.set(true, nil)                                 // this answer still comes, and no later one
+		away.set(true, nil)                                 // the answer that is on its way still comes, and no later one
 		fixture.Wait(timeout - timeout/10 - 10*time.Second) // 13.5 s after the sending
 		if leader(a) != "a" {
 			t.Errorf("within the time-out %q leads, want a", leader(a))
@@ -209,8 +209,8 @@ func TestLateRenewalEndsNoSilence(t *testing.T) {
 	})
 }
 
-// The others see that a node whose listener failed has ended, even if its task and
-// metadata have all of the 512 bytes.
+// The others see that a node whose listener failed has ended, even if the agent's task
+// and metadata use all of the 512 bytes.
 func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -278,7 +278,7 @@ func TestListenersEndWithTheNode(t *testing.T) {
 	})
 }
 
-// A listener that ends its goroutine is as fatal as one that panics.
+// A listener that ends its goroutine is as fatal as a listener that panics.
 func TestGoexitInAListener(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		n := join(t, clustertest.NewMemory(), "a", func(c *cluster.Config) {
@@ -366,7 +366,7 @@ func TestSetMetadata(t *testing.T) {
 	})
 }
 
-// Two processes with one name take it from each other; both log a warning.
+// If two processes have the same name, both log a warning.
 func TestTwoProcessesWithOneName(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -403,7 +403,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// within waits for an event that comes within a few heartbeats.
+// within waits until a channel yields a value or is closed, for a few heartbeats at most.
 func within[T any](t *testing.T, c <-chan T) {
 	t.Helper()
 	select {

@@ -10,8 +10,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
 )
 
-// A node that is started on an agent whose lease has grown has the same time-out as the
-// other nodes, whether Timeout is given or not: the lease is short again from then on.
+// A node that starts with an agent whose lease has grown has the same time-out as the
+// other nodes, whether Timeout is given or not, because Start makes the lease short
+// again.
 func TestStartOnAGrownLease(t *testing.T) {
 	for name, given := range map[string]time.Duration{"by default": 0, "given": timeout} {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 // ServeHTTP answers 200 and UP while the node takes part. Once the node has stopped,
 // because a listener failed, its lease was lost, or Close was called, it answers 503 and
 // DOWN, with the reason. During an outage of the backend, the node stays UP. The check
-// covers only the membership; the lease has a separate check. Of the session, the answer
-// has only the last eight characters.
+// covers only the membership; the lease has a separate check. The answer contains only
+// the last eight characters of the session.
 func (n *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	v, _ := n.view()
 	h := struct {

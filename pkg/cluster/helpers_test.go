@@ -51,7 +51,7 @@ func leader(n *cluster.Node) string {
 	return m.Name
 }
 
-// network is between one node and its coordinator.
+// network is the connection between one node and its coordinator.
 type network struct {
 	cluster.Coordinator
 	mu   sync.Mutex

@@ -17,9 +17,9 @@ import (
 // There is a limit because each member writes an item whose size grows with the cluster.
 const MaxKnown = 1024
 
-// tellKnown publishes the versions that this node knows, if they have changed. In a
-// large cluster each member first waits for a random time, so that all members together
-// stay below the limit of one partition.
+// tellKnown publishes the versions that this node knows, if they have changed. In a large
+// cluster, each member first waits for a random time, so that the writes of all members
+// together stay below the limit of one partition.
 func (n *Node) tellKnown(ctx context.Context, s State) {
 	if !n.cfg.PublishKnown || s.Len() > MaxKnown {
 		return
@@ -43,11 +43,12 @@ func (n *Node) tellKnown(ctx context.Context, s State) {
 	n.published, n.due = known, 0
 }
 
-// knownSpread returns the time over which members publish the versions they know, at 500
-// write units per second, half of the limit of one partition. It returns 0 if that time is
-// at most half of the time between two heartbeats.
+// knownSpread returns the time over which the members spread their publications, so that
+// all of them together take 500 write units per second, half of the limit of one
+// partition. It returns 0 if this time is at most half of the time between two
+// heartbeats.
 func (n *Node) knownSpread(members int) time.Duration {
-	const perMember = 7 // bytes, about
+	const perMember = 7 // about, in bytes
 	units := members * (members*perMember/1024 + 1)
 	if spread := time.Duration(units) * time.Second / 500; spread > n.cfg.Every/2 {
 		return spread
@@ -55,11 +56,11 @@ func (n *Node) knownSpread(members int) time.Duration {
 	return 0
 }
 
-// Publish publishes the versions that this node knows. It is for an application with its
-// own membership protocol (gossip, SWIM), which knows better than State what its peers
-// believe. Such an application leaves Config.PublishKnown unset. The keys are those of
-// Member.Key. Publish replaces the last publication; a late call does not replace a newer
-// one.
+// Publish publishes the versions that this node knows. It is for an application with a
+// membership protocol of its own (gossip, SWIM), whose view of its peers is better than
+// State. Such an application leaves Config.PublishKnown unset. The keys of known are
+// those that Member.Key returns. Publish replaces the last publication; a late call does
+// not replace a newer one.
 func (n *Node) Publish(ctx context.Context, known Versions) error {
 	if n.absent() {
 		return errAbsent
@@ -81,13 +82,14 @@ func (n *Node) Publish(ctx context.Context, known Versions) error {
 // version. Then no member believes that this node's predecessor, which may have ended
 // uncleanly, is alive. Call WaitKnown before the node reports that it is ready. It returns
 // at once, without a request, if the node ID or the name was never held before, or if the
-// last holder of the node ID released it.
+// last holder released the node ID.
 //
 // A member that does not publish (an older release of the program, without PublishKnown)
 // delays WaitKnown for three time-outs. WaitKnown then logs the members that have not
 // confirmed, and returns nil. It does the same in a cluster of more than 1,024 members,
-// where nothing is published. The error is the context's, with the names of the members
-// that have not confirmed, or the node's.
+// where nothing is published. If ctx ends first, WaitKnown returns the error of ctx, with
+// the names of the members that have not confirmed. If the node ends first, it returns
+// the error of the node.
 func (n *Node) WaitKnown(ctx context.Context) error {
 	if n.absent() {
 		return errAbsent
@@ -105,9 +107,9 @@ func (n *Node) WaitKnown(ctx context.Context) error {
 			return nil // there was no predecessor, or it ended cleanly
 		}
 		now := n.clock.Monotonic()
-		// The total of all known versions grows with the square of the cluster's size. In
-		// a large cluster, waiters read as rarely as members publish, and at random
-		// times.
+		// The total of all known versions grows with the square of the cluster's size. So
+		// in a large cluster, nodes that wait read as rarely as members publish, and at
+		// random times.
 		spread := min(n.knownSpread(v.state.Len()), n.cfg.Timeout)
 		if first && spread > 0 {
 			look += rand.N(spread)
@@ -152,14 +154,15 @@ type sighting struct {
 	at      time.Duration
 }
 
-// highest has the latest versions that a node has seen, by Member.Key.
+// highest contains the latest versions that a node has seen, by Member.Key.
 type highest map[string]sighting
 
 // withoutOutdated returns the members except those of which this node has seen a later
-// version. A digest that was written before its reader read the leases itself may still
-// have the previous version. A node that has published a version must not go back to an
-// older one, because WaitKnown of that member may have returned. A version that is no
-// longer seen is remembered for longer than any digest is trusted.
+// version. After a node has read the leases itself, it may read a digest that was written
+// earlier and still contains a member's previous version. A node that has published a
+// version must not go back to an older one, because WaitKnown of the member with the
+// later version may have returned. A version that is no longer seen is remembered for
+// longer than any digest is trusted.
 func (n *Node) withoutOutdated(members []Member, now time.Duration) []Member {
 	if !n.cfg.PublishKnown || len(members) > MaxKnown {
 		return members
@@ -171,7 +174,7 @@ func (n *Node) withoutOutdated(members []Member, now time.Duration) []Member {
 	maps.DeleteFunc(n.highest, func(_ string, s sighting) bool { return now-s.at > rememberFor*n.cfg.Timeout })
 	outdated := func(m Member) bool { return m.Version < n.highest[m.Key()].version }
 	if slices.ContainsFunc(members, outdated) {
-		members = slices.DeleteFunc(slices.Clone(members), outdated) // the backend has the others
+		members = slices.DeleteFunc(slices.Clone(members), outdated) // the backend still uses the slice
 	}
 	n.highest.see(members, now)
 	return members

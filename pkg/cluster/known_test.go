@@ -32,7 +32,8 @@ func (tab table) secondLife(t *testing.T, change ...func(*cluster.Config)) *clus
 	return join(t, dynamocoordinator.New(tab.Client("b2"), tab.Name), "b", append([]func(*cluster.Config){func(c *cluster.Config) { c.Agent = agent }, publish}, change...)...)
 }
 
-// WaitKnown returns at once if the node ID was never held, or was released.
+// WaitKnown returns at once if the node ID was never held before, or if its last holder
+// released it.
 func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -57,8 +58,8 @@ func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 	})
 }
 
-// A member that does not publish does not block other members forever, and is named in the
-// log.
+// A member that does not publish does not block WaitKnown on other members forever. The
+// log names this member.
 func TestWaitKnownGivesUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -79,7 +80,8 @@ func TestWaitKnownGivesUp(t *testing.T) {
 	})
 }
 
-// An application publishes the versions that it knows, which replace the previous ones.
+// An application publishes the versions that it knows. They replace the versions that the
+// node published before.
 func TestPublish(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -136,9 +138,9 @@ func (o *outdated) turnBack() {
 	o.serve = true
 }
 
-// If WaitKnown has relied on a node's knowledge of a version, the node does not go back
-// to an earlier version when it reads a digest that is older than what it has read
-// itself.
+// Once WaitKnown has returned because a node has published that it knows a version, this
+// node does not go back to an earlier version, even if it reads a digest that is older
+// than its own read of the leases.
 func TestKnownVersionsNeverGoBack(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -171,7 +173,8 @@ func TestKnownVersionsNeverGoBack(t *testing.T) {
 	})
 }
 
-// A version that an earlier holder of a member's node ID knew does not count for the member.
+// If an earlier holder of a member's node ID knew a version, this does not count for the
+// member.
 func TestWaitKnownAsksThePresentHolder(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -205,7 +208,7 @@ func TestWaitKnownAsksThePresentHolder(t *testing.T) {
 	})
 }
 
-// crowd is a backend with many more members, none of which publishes.
+// crowd is a backend that adds many members, none of which publishes.
 type crowd struct {
 	*clustertest.Memory
 	members int
@@ -226,8 +229,8 @@ func (c *crowd) Known(ctx context.Context, name string) (map[string]cluster.Vers
 	return c.Memory.Known(ctx, name)
 }
 
-// In a large cluster, WaitKnown reads the known versions seldom, and beyond the limit not
-// at all. Even so, it returns after three time-outs.
+// In a large cluster, WaitKnown seldom reads the known versions. In a cluster with more
+// than MaxKnown members, it never reads them. Even so, it returns after three time-outs.
 func TestWaitKnownInALargeCluster(t *testing.T) {
 	for members, most := range map[int]int64{1000: 4, 1024: 0} {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {

@@ -14,12 +14,13 @@ func LowestSession(s State) (Member, bool) {
 	return s.filled(s.members[0]), true
 }
 
-// Leader returns the leader in this node's current state; false if none is known. A node
-// that would elect itself leads only if its session has been recorded for one time-out,
-// and its last heartbeat and its last read of the others are no older than one time-out.
-// By then every other session has seen this session, or has ended. For one time-out after
-// the first start of a fleet, no node leads, although the other nodes return the lowest
-// session at once. So the process to which work is sent should check that it leads.
+// Leader returns the leader in this node's current state, or false if no leader is known.
+// A node that would elect itself leads only if its session has been recorded for one
+// time-out, and its last heartbeat and its last read of the others are no older than one
+// time-out. Once its session has been recorded for one time-out, every other session has
+// seen it, or has ended. For one time-out after the first start of a fleet, no node
+// leads, although Leader on the other nodes returns the lowest session at once. So a
+// process that receives work for the leader should check that it leads.
 func (n *Node) Leader() (Member, bool) {
 	if n.absent() {
 		return Member{}, false
@@ -40,9 +41,9 @@ func (n *Node) leaderLocked() (Member, bool) {
 	return m, true
 }
 
-// mayLead reports whether this node may believe that it leads. Another node that was
-// recorded after this node's read began has to wait for a time-out. By then this node has
-// read again, or no longer believes that it leads.
+// mayLead reports whether this node may believe that it leads. A node that was recorded
+// after this node's last read began waits for one time-out before it leads. By then this
+// node has read again, or no longer believes that it leads.
 func (n *Node) mayLead() bool {
 	now := n.clock.Monotonic()
 	return n.err == nil && n.times.recorded && now-n.times.since > n.cfg.Timeout &&

@@ -12,8 +12,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// off is a member's backend in which the member's heartbeats have the time of a clock
-// that is off.
+// off is a member's backend that shifts the times of the member's heartbeats.
 type off struct {
 	cluster.Coordinator
 	by time.Duration
@@ -26,8 +25,9 @@ func (o off) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, e
 
 // The clocks of two members differ by the limit, a tenth of the time-out. Each member
 // sees that the other is alive, and at most one believes that it leads, even while the
-// leader is stopped and comes back. The heartbeats of one are too early and those of the
-// other too late, as if the second clock were ahead.
+// leader is stopped and comes back. The test shifts the times of one member's heartbeats
+// back and those of the other's forward. That has the same effect as clocks that differ,
+// because each member judges the other's heartbeats.
 func TestClocksOffByTheLimit(t *testing.T) {
 	for name, by := range map[string]time.Duration{"the leader is behind": timeout / 10, "the leader is ahead": -timeout / 10} {
 		t.Run(name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestClocksOffByTheLimit(t *testing.T) {
 	}
 }
 
-// A node is suspended for ten minutes, without another heartbeat in between. Its old
-// session never comes back, and its new session is the youngest.
+// A node is suspended for ten minutes and sends no heartbeat meanwhile. Its old session
+// never comes back, and its new session is the youngest.
 func TestSuspendedForTenMinutes(t *testing.T) {
 	backendsFor(t, func(t *testing.T, shared cluster.Coordinator) {
 		link := &frozen{Coordinator: shared}
@@ -109,7 +109,7 @@ func TestLeasesWithClocksOffByTheLimit(t *testing.T) {
 					agent := fixture.Start(t, lease.Config{Store: lease.NewDynamoDB(client, tab.Name), Pool: "orders", Task: name, Logger: silent, Clock: clock})
 					return join(t, dynamocoordinator.New(client, tab.Name), name, func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
 				}
-				fixture.Wait(2 * time.Second) // a clock that is behind must have passed the pool's seed
+				fixture.Wait(2 * time.Second) // so that a clock that is behind is past the time of the pool's seed
 				a := start("a", leasetest.NewClock(by))
 				fixture.Wait(time.Second)
 				b := start("b", nil)

@@ -7,12 +7,12 @@ import (
 )
 
 // Listener receives changes, one at a time and always the newest. It should act on
-// State, not on the difference, since it may receive the same State twice after a
-// restart. A slow listener does not delay others, and skips the states that it missed. A
-// listener that returns an error, panics or ends its goroutine is fatal: a node whose
-// listener failed no longer does its job in the cluster, so it stops taking part (see
-// Node.Done). ctx ends with the node: on Close, with the end of its lease, or when a
-// listener fails.
+// State, not on the difference from Previous, since after a restart it may receive a
+// State that it has already acted on. A slow listener does not delay others, and skips
+// the states that it missed. A listener that returns an error, panics or ends its
+// goroutine is fatal: a node whose listener failed no longer does its job in the cluster,
+// so it stops taking part (see Node.Done). ctx ends when the node ends: on Close, with
+// its lease, or when a listener fails.
 type Listener func(ctx context.Context, e Event) error
 
 // errGoexit is the failure of a listener that called runtime.Goexit.
@@ -25,7 +25,7 @@ func (n *Node) listen(l Listener) {
 	}
 }
 
-// call ends the node if its listener fails, in whatever way.
+// call calls a listener, and ends the node if the listener fails in any way.
 func (n *Node) call(l Listener, e Event) {
 	err := errGoexit // Goexit returns nothing, and recover does not see it
 	defer func() {

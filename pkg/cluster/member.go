@@ -23,16 +23,18 @@ type Member struct {
 	// Cluster is the namespace: members of different clusters do not see each other. With the
 	// lease table it is the pool's name.
 	Cluster string `json:"cluster"`
-	// Name is the application's name of the node; it survives restarts.
+	// Name is the name that the application gave the node; it stays the same across
+	// restarts.
 	Name string `json:"name"`
 	// NodeID is the leased node ID; without a lease, it is NoNodeID.
 	NodeID int `json:"node_id"`
-	// SessionID is a UUIDv7, new for each incarnation.
+	// SessionID is a UUIDv7; each incarnation has a new one.
 	SessionID string `json:"session_id"`
 	// Version is the lease's version; without a lease, it grows by one with each
 	// session of the node.
 	Version int64 `json:"version"`
-	// Heartbeat is a time at or before the last heartbeat, by the backend's clock.
+	// Heartbeat is the time of the last heartbeat, or an earlier time, by the backend's
+	// clock.
 	Heartbeat time.Time `json:"heartbeat"`
 	// Metadata is the member's description of itself.
 	Metadata map[string]string `json:"metadata,omitempty"`
@@ -61,8 +63,7 @@ func MemberOf(l lease.Lease) (Member, bool) {
 	return m, l.Holder != "" && m.SessionID != "" && m.Validate() == nil
 }
 
-// said returns the metadata of a lease, without the names that a cluster node
-// adds.
+// said returns the metadata of a lease without the entries that a cluster node adds.
 func said(metadata map[string]string) map[string]string {
 	var rest map[string]string
 	for name, value := range metadata {
@@ -76,18 +77,19 @@ func said(metadata map[string]string) map[string]string {
 	return rest
 }
 
-// Bounds of a member's name and metadata, checked on reading and on writing.
+// Bounds of a member's fields, checked on reading and on writing.
 const (
 	maxName     = 128
 	maxSession  = 64
 	maxVersion  = 1 << 53
-	maxMetadata = 512 // bytes of a member without a lease; a lease has its own bound
+	maxMetadata = 512 // in bytes, for a member without a lease; a lease has its own bound
 	maxLeased   = 1024
 )
 
 // Validate returns an error for a member that no node writes: a name or session that is
 // empty, too long or not printable, metadata that are too long, or a node ID or version
-// out of bounds. A backend to which others can write leaves such members out.
+// out of bounds. A backend to which other programs can write leaves out members that are
+// not valid.
 func (m Member) Validate() error {
 	text, most := 0, maxMetadata
 	for name, value := range m.Metadata {

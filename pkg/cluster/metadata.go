@@ -4,8 +4,9 @@ import "fmt"
 
 // SetMetadata changes the named entries of the node's metadata and keeps the others; an
 // empty value removes an entry. The next heartbeat writes the change; with an agent, the
-// heartbeat is a renewal, which is sent at once. Others see the change in State after
-// their next read, without an event. On an error nothing changes.
+// heartbeat is a renewal, which is sent at once. Other nodes see the change in State
+// after their next read; the change causes no event. If SetMetadata returns an error,
+// nothing has changed.
 func (n *Node) SetMetadata(changes map[string]string) error {
 	if n.absent() {
 		return errAbsent

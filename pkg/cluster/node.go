@@ -24,7 +24,7 @@ var (
 	ErrClosed = errors.New("cluster: closed")
 	// ErrDropped is returned by a Coordinator for the heartbeat of a session that
 	// was silent for longer than the time-out, or was replaced by a newer version.
-	// Others have dropped that session, and may have acted on that.
+	// Others have dropped the session, and may have acted on its end.
 	ErrDropped = errors.New("cluster: the session was dropped")
 
 	errUnrecorded = errors.New("cluster: the lease does not carry this session yet")
@@ -36,19 +36,19 @@ var (
 // Node behaves like a closed one.
 type Node struct {
 	cfg   Config
-	clock clock // includes the time that the machine was suspended
+	clock clock // includes the time for which the machine was suspended
 
 	mu     sync.Mutex
 	now    view
 	times  times
 	seenBy string        // the session that the state was returned to
-	ttl    time.Duration // the lease's TTL; 0 before the lease was first read
+	ttl    time.Duration // the lease's TTL; 0 until the lease is first read
 	clean  bool          // whether the last holder of the node ID released it
 	turned chan struct{} // closed by the next heartbeat
 	err    error
 	done   chan struct{}
 
-	publishing chan struct{} // holds one Publish at a time, so that revisions arrive in order
+	publishing chan struct{} // has room for one Publish at a time, so that revisions arrive in order
 	revision   int64         // of the last publication
 
 	// Only the heartbeat's goroutine uses these fields.
@@ -58,8 +58,8 @@ type Node struct {
 	due       time.Duration   // when the known versions are to be published; 0 if there is nothing new
 	renewed   <-chan struct{} // the agent's channel, requested before the lease was read
 	failures  int             // failed heartbeats in a row
-	namesake  time.Duration   // time since which another session has had this name; 0 if none has
-	met       time.Duration   // when the other session was last noticed
+	namesake  time.Duration   // when another session with this name was first noticed or last logged; 0 if there is none
+	met       time.Duration   // when a session with this name was last noticed
 	record    Member          // this node's own record, as of the last heartbeat
 	highest   highest         // the latest versions that this node has seen
 
@@ -85,8 +85,8 @@ type view struct {
 	state State
 }
 
-// A record that has had no heartbeat for forgetAfter is deleted. Old records are looked
-// for once per expireEvery.
+// A record that has had no heartbeat for forgetAfter is deleted. A node looks for such
+// records once per expireEvery.
 const (
 	forgetAfter = 24 * time.Hour
 	expireEvery = time.Hour
@@ -96,8 +96,9 @@ const (
 // their context.
 const callbacksLimit = time.Second
 
-// Start takes part in a cluster, and heartbeats until Close. It returns once the node
-// is recorded and has then read the others. ctx bounds only this wait.
+// Start takes part in a cluster, and sends heartbeats until Close. It returns once the
+// node is recorded and has then read the others. ctx bounds only the wait until Start
+// returns.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	cfg, err := cfg.withDefaults()
 	if err := errors.Join(protocol.CheckContext(ctx), err); err != nil {
@@ -112,7 +113,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Agent != nil {
 		cfg.Agent.KeepShort() // the lease shows others whether this node lives
 		n.renewed = cfg.Agent.Renewed()
-		cfg.Agent.BeforeResume(func() { _ = n.rotateIfSilent() }) // a failure shows at the next turn
+		cfg.Agent.BeforeResume(func() { _ = n.rotateIfSilent() }) // the next turn returns an error after a failure
 		n.workers.Go(n.watchLease)
 	}
 	for failed := n.turn(ctx); failed != nil; failed = n.turn(ctx) {
@@ -136,7 +137,7 @@ func (n *Node) watchLease() {
 	}
 }
 
-// loop heartbeats until the node ends.
+// loop sends heartbeats until the node ends.
 func (n *Node) loop() {
 	var told time.Duration // when a failure was last logged
 	failed := 0
@@ -161,9 +162,9 @@ func (n *Node) loop() {
 const tellEvery = time.Minute
 
 // pause waits until the next heartbeat is due. With an agent, that is after the agent's
-// next renewal, otherwise after about Config.Every. The first attempts after a failure
-// come sooner, and later ones less and less often, so that a fleet does not multiply its
-// load while the backend answers with errors.
+// next renewal, otherwise after about Config.Every. After a failure, the first attempts
+// come sooner than that. Later attempts come less and less often, so that a fleet does
+// not multiply its load while the backend answers with errors.
 func (n *Node) pause(ctx context.Context) error {
 	wait := n.cfg.Every - n.cfg.Every/10 + rand.N(n.cfg.Every/5+1)
 	retry := rand.N(min(n.cfg.Every, firstRetry<<min(n.failures, 20))) + 1
@@ -171,8 +172,8 @@ func (n *Node) pause(ctx context.Context) error {
 	case n.failures > 0:
 		wait = retry
 	case n.cfg.Agent != nil:
-		// Between renewals there is nothing to do, except after a silence that is too
-		// long.
+		// Between renewals there is nothing to do, unless the node has been silent for
+		// too long.
 		wait = max(n.trust()-n.silence(), 0) + 1
 	}
 	t := time.NewTimer(wait)
@@ -189,10 +190,10 @@ func (n *Node) pause(ctx context.Context) error {
 }
 
 // firstRetry bounds the pause after the first failed heartbeat. Each later pause may be
-// twice as long as the one before, up to Config.Every.
+// twice as long as the previous one, up to Config.Every.
 const firstRetry = 100 * time.Millisecond
 
-// turn does one heartbeat.
+// turn sends one heartbeat and applies its result.
 func (n *Node) turn(ctx context.Context) (err error) {
 	defer func() {
 		if n.failures++; err == nil || errors.Is(err, errUnrecorded) {
@@ -200,8 +201,9 @@ func (n *Node) turn(ctx context.Context) (err error) {
 		}
 	}()
 	// Silence counts from the moment when the heartbeat was sent. Both clocks are read
-	// here, so that, if the process is frozen from here on, others that receive the late
-	// request do not consider it alive, and it does not consider the late answer fresh.
+	// before anything is sent. So if the process is frozen from here on, others that
+	// receive the late request do not consider this node alive, and this node does not
+	// consider the late answer fresh.
 	sent, at := n.clock.Monotonic(), time.Now()
 	if err := n.rotateIfSilent(); err != nil {
 		n.end(err)
@@ -238,8 +240,8 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	return nil
 }
 
-// observe applies the result of a session's heartbeat, unless it is too old to count:
-// the process may have been frozen since the heartbeat was sent.
+// observe applies the result of a session's heartbeat, unless the result is too old to
+// count: the process may have been frozen since it sent the heartbeat.
 func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -255,7 +257,7 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 		n.times.recorded, n.times.since = true, now
 	}
 	if !sameSlice(snap.Members, n.seen) || n.seenBy != sender.SessionID {
-		metadata := n.now.self.Metadata // the current metadata; the backend has the earlier one
+		metadata := n.now.self.Metadata // the backend may still have the earlier metadata
 		n.seen = snap.Members
 		snap.Members = n.withoutOutdated(snap.Members, now)
 		n.now.state = newState(&n.now.self, snap)
@@ -268,16 +270,16 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 	return n.now.state, nil
 }
 
-// lookForNamesake warns if another process has this node's name for longer than this
-// node's predecessor could be seen.
+// lookForNamesake warns if another session with this node's name is seen for longer than
+// a predecessor of this node could be.
 func (n *Node) lookForNamesake(s State) {
 	self := n.Self()
 	before := n.record
 	n.record = self
 	others := s.members
-	// Without leases there is one record for a name. If its version has grown although
-	// this session has not changed, another session has had the name since the last
-	// heartbeat.
+	// Without leases, all nodes with the same name share one record. If the record's
+	// version has grown although this session has not changed, another session has used
+	// the name since the last heartbeat.
 	if n.cfg.Agent == nil && before.Same(self) && before.Version != 0 && before.Version != self.Version {
 		others = []Member{{Name: self.Name, SessionID: "unknown"}}
 	}
@@ -295,14 +297,15 @@ func (n *Node) lookForNamesake(s State) {
 		}
 		return
 	}
-	// The other process need not send a heartbeat between any two of ours.
+	// The other process may send no heartbeat between two of this node's heartbeats, so a
+	// single heartbeat without a namesake proves nothing.
 	if n.clock.Monotonic()-n.met > n.cfg.Timeout {
 		n.namesake = 0
 	}
 }
 
-// expire lets the backend delete old records once per expireEvery. Only the member with
-// the lowest session does so.
+// expire makes the backend delete old records, at most once per expireEvery. Only the
+// member with the lowest session does this.
 func (n *Node) expire(ctx context.Context) {
 	v, _ := n.view()
 	now := n.clock.Monotonic()
@@ -326,7 +329,7 @@ func (n *Node) view() (view, <-chan struct{}) {
 	return n.now, n.turned
 }
 
-// State returns the members that were alive as of the last heartbeat.
+// State returns the members that were alive as of this node's last heartbeat.
 func (n *Node) State() State {
 	v, _ := n.view()
 	return v.state

@@ -68,7 +68,7 @@ func TestRotation(t *testing.T) {
 	for _, c := range []struct {
 		silence time.Duration
 		rotated bool
-	}{{timeout / 5, false}, {3 * timeout, true}} { // heartbeats and retries are up to 5.5 s apart
+	}{{timeout / 5, false}, {3 * timeout, true}} { // two heartbeats, or a heartbeat and a retry, are up to 5.5 s apart
 		t.Run(c.silence.String(), func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				shared := clustertest.NewMemory()
@@ -102,8 +102,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// sameStates checks a listener's events, and that each event continues from
-// the one before.
+// sameStates checks the states in a listener's events, and that the Previous of each
+// event is the State of the event before.
 func sameStates(t *testing.T, events []cluster.Event, want []string) {
 	t.Helper()
 	var got []string
@@ -123,7 +123,8 @@ func sameStates(t *testing.T, events []cluster.Event, want []string) {
 	}
 }
 
-// Without a change there is no event; a node gets one when it begins to lead.
+// A listener receives no event if nothing has changed. It receives one when its node
+// begins to lead.
 func TestNoNewsIsNotTold(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		c := clustertest.NewMemory()
@@ -140,8 +141,8 @@ func TestNoNewsIsNotTold(t *testing.T) {
 	})
 }
 
-// A slow listener delays neither heartbeats nor the other listeners. Afterwards it
-// receives only the newest state.
+// A slow listener delays neither the heartbeats nor the other listeners. When it is ready
+// again, it receives only the newest state.
 func TestSlowListener(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		c := clustertest.NewMemory()
@@ -153,7 +154,7 @@ func TestSlowListener(t *testing.T) {
 				return slow.listen(ctx, e)
 			}, quick.listen}
 		})
-		fixture.Wait(0) // the first state is on its way to both
+		fixture.Wait(0) // both listeners are called with the first state
 		b := join(t, c, "b")
 		fixture.Wait(timeout)
 		join(t, c, "c")
@@ -175,8 +176,8 @@ func TestSlowListener(t *testing.T) {
 	})
 }
 
-// If a listener fails, its node stops taking part: the node is down and reports the
-// reason, and the others drop it.
+// If a listener fails, its node stops taking part: the node reports that it is down and
+// why, and the others drop it.
 func TestFatalListener(t *testing.T) {
 	cause := errors.New("no disk")
 	for name, fail := range map[string]cluster.Listener{
@@ -308,7 +309,7 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// A thousand members come and go; in the end all see the same state.
+// A thousand members come and go. In the end, all members see the same state.
 func TestChurn(t *testing.T) {
 	members := 1000
 	if testing.Short() {
@@ -347,8 +348,8 @@ func TestChurn(t *testing.T) {
 	})
 }
 
-// Each loop over Changes has its own previous state, and skips states that it was too
-// busy to receive.
+// Each loop over Changes has its own previous state, and skips the states that came and
+// went while the loop was busy.
 func TestChanges(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		c := clustertest.NewMemory()
@@ -402,7 +403,8 @@ func TestConfigChecks(t *testing.T) {
 	}
 }
 
-// A start that gets no answer ends with its context, and says why.
+// If the backend does not answer, Start returns when its context ends, with an error that
+// contains the cause.
 func TestStartWithoutAnswer(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -7,8 +7,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Names in the metadata of a node's lease. A lease whose holder no longer takes part
-// has neither.
+// Names of entries in the metadata of a node's lease. A lease whose holder no longer
+// takes part has neither entry.
 const (
 	metaNode    = "node"
 	metaSession = "session_id"
@@ -17,15 +17,16 @@ const (
 // times are readings of the node's clock.
 type times struct {
 	heard    time.Duration // when the last answered heartbeat was sent, or when the session began
-	looked   time.Duration // when the read behind the state began
+	looked   time.Duration // when the read that returned the current state began
 	recorded bool          // whether the backend has the session
-	since    time.Duration // when it was first known that the backend has the session
+	since    time.Duration // when this node first knew that the backend has the session
 }
 
-// trust returns how long after its last heartbeat a session may assume that everyone
-// still counts it as alive. Others drop it after Timeout, by clocks that may be
-// ahead of this one. With a lease, the lease's Guard, which silence includes, covers
-// that difference; without a lease, a tenth of Timeout is held back.
+// trust returns how long after its last heartbeat a session may assume that all other
+// nodes still consider it alive. They drop the session after Timeout, by clocks that may
+// be ahead of this node's clock. With a lease, the lease's Guard, which silence includes,
+// covers the difference of the clocks. Without a lease, trust holds back a tenth of
+// Timeout.
 func (n *Node) trust() time.Duration {
 	if n.cfg.Agent != nil {
 		return n.cfg.Timeout
@@ -54,8 +55,8 @@ func (n *Node) renewalSent() time.Duration {
 }
 
 // rotateIfSilent begins a new session if others may have dropped the current one by now.
-// The agent also calls it, before it sends the renewal that would end a silence, because a
-// process that was frozen must not come back with the same session.
+// The agent also calls rotateIfSilent before it sends the renewal that would end a
+// silence, because a process that was frozen must not come back with the same session.
 func (n *Node) rotateIfSilent() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,8 +92,8 @@ func (n *Node) rotateLocked() error {
 }
 
 // renewal takes over the data of the lease. It returns an error unless the lease is held
-// and has this session in its metadata, since a node must be recorded before it reads the
-// others.
+// and contains this session in its metadata, since a node must be recorded before it
+// reads the others.
 func (n *Node) renewal() error {
 	n.renewed = n.cfg.Agent.Renewed() // before the read, so that no renewal is missed
 	l, err := n.cfg.Agent.Lease()
@@ -110,8 +111,8 @@ func (n *Node) renewal() error {
 	other := n.now.self.NodeID != NoNodeID && (n.now.self.NodeID != l.NodeID || n.now.self.Version != l.Version)
 	n.now.self.NodeID, n.now.self.Version = l.NodeID, l.Version
 	n.now.self.Metadata = said(l.Metadata)
-	// If the time between two renewals is longer than the time-out, the node was silent
-	// between them, whenever this process was frozen. A change of the node ID also begins
+	// If more than the time-out passed between two renewals, the node was silent between
+	// them, whenever in this time the process was frozen. A different node ID also begins
 	// a new incarnation.
 	sent := n.renewalSent()
 	if silent := n.times.recorded && sent-n.times.heard > n.trust(); silent || other {

@@ -7,19 +7,21 @@ import (
 	"time"
 )
 
-// State holds the members that were alive as of one heartbeat of the observer. It never
-// changes. Its members are sorted by session, the oldest first, so the same members always
-// make the same state. The zero State is empty.
+// State holds the members that were alive as of one heartbeat of the observer, which is
+// the node that returned the State. A State never changes. Its members are sorted by
+// session, the oldest first, so the same members always result in the same state. The
+// zero State is empty.
 type State struct {
 	members []Member
 	heard   time.Time // the Heartbeat of members whose own is zero
 }
 
-// newState returns the state of a snapshot, and sets self to the backend's data about the
-// observer's session, if there is any. The observer is always in the state, even if the
-// backend still has its previous session. Members that are already in order, with the
-// observer among them, are not copied and their sessions are not compared: in a cluster of
-// tens of thousands, that would take longer than everything else.
+// newState returns the state of a snapshot, and sets self to the snapshot's data about
+// the observer's session, if there is any. The observer is always in the state, even if
+// the backend still has its previous session. If the members are already in order, and
+// the observer's session is among them as the only one of its node, newState uses their
+// slice as it is. In a cluster of tens of thousands of members, copying and sorting them
+// would take longer than everything else.
 func newState(self *Member, snap Snapshot) State {
 	if i, found := slices.BinarySearchFunc(snap.Members, self.SessionID, sessionOf); snap.Ordered && found && snap.Members[i].Same(*self) {
 		*self = snap.Members[i]
@@ -44,7 +46,7 @@ func bySession(a, b Member) int { return strings.Compare(a.SessionID, b.SessionI
 
 func sessionOf(m Member, id string) int { return strings.Compare(m.SessionID, id) }
 
-// sameNode reports whether both have the same Member.Key, without building the keys.
+// sameNode reports whether a and b have the same Member.Key, without building the keys.
 func sameNode(a, b Member) bool {
 	return a.NodeID == b.NodeID && (a.NodeID != NoNodeID || a.Name == b.Name)
 }
@@ -59,7 +61,8 @@ func countOf(m Member, members []Member) (n int) {
 	return n
 }
 
-// sameSlice reports whether both are the same slice, which means that nothing has changed.
+// sameSlice reports whether a and b are the same slice, which means that nothing has
+// changed.
 func sameSlice(a, b []Member) bool {
 	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }
@@ -96,8 +99,8 @@ func (s State) Member(sessionID string) (Member, bool) {
 	return s.filled(s.members[i]), true
 }
 
-// Equal reports whether both have the same members: the same sessions of the same
-// cluster. Heartbeat times and metadata do not count.
+// Equal reports whether s and o have the same members, that is, the same sessions of the
+// same cluster. It ignores heartbeat times and metadata.
 func (s State) Equal(o State) bool {
 	return sameSlice(s.members, o.members) || slices.EqualFunc(s.members, o.members, Member.Same)
 }

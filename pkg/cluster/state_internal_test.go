@@ -22,8 +22,8 @@ func fleetOf(n int, ordered bool) []Member {
 	return members
 }
 
-// Members that are already in order are not copied. Other members are sorted, and make the
-// same state.
+// Members that are already in order are not copied. If the same members are in another
+// order, they are sorted, and the resulting state is the same.
 func TestStateOfASnapshot(t *testing.T) {
 	ordered := Snapshot{Members: fleetOf(1000, true), Ordered: true}
 	self := ordered.Members[500]
@@ -37,7 +37,7 @@ func TestStateOfASnapshot(t *testing.T) {
 	}
 }
 
-// Beat.Leader calls the elector of a heartbeat with the members in order.
+// Beat.Leader passes the members to the elector in order.
 func TestLeaderOfASnapshot(t *testing.T) {
 	last := func(s State) (m Member, ok bool) {
 		for m = range s.Members() {

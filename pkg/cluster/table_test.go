@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// With a lease the heartbeat is the renewal: a member that is not the oldest
-// writes nothing else, and reads one item of the digest.
+// With a lease, the renewal is the heartbeat. A member that is not the oldest writes
+// nothing else, and reads one item of the digest at each heartbeat.
 func TestHeartbeatIsTheRenewal(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -60,7 +60,8 @@ func renewals(t *testing.T, tab table, n *cluster.Node) int64 {
 	return l.Renewal
 }
 
-// A node whose listener fails leaves the cluster, and the lease continues to make IDs.
+// A node whose listener fails leaves the cluster. Its lease continues, and still makes
+// IDs.
 func TestFatalListenerMarksTheLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -100,7 +101,7 @@ func TestFatalListenerMarksTheLease(t *testing.T) {
 }
 
 // After an outage that was longer than the time-out, the renewal that resumes the lease
-// has the new session in its metadata, and the lease's holder stays the same.
+// writes the new session into the lease's metadata. The lease's holder stays the same.
 func TestRotationWithALease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -135,8 +136,8 @@ func mustLease(t *testing.T, a *lease.Agent) lease.Lease {
 	return l
 }
 
-// A member that releases its lease is dropped at the others' next heartbeat. A member that
-// loses its lease is down.
+// The other members drop a member that releases its lease at their next heartbeat. A
+// member that loses its lease is down.
 func TestEndOfTheLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -164,8 +165,8 @@ func TestEndOfTheLease(t *testing.T) {
 	})
 }
 
-// When the digest's writer dies, the others read the table themselves and drop the writer,
-// and the next oldest member continues the digest.
+// When the member that writes the digest dies, the other members read the table
+// themselves and drop that member. The next oldest member then writes the digest.
 func TestStaleDigest(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -204,7 +205,7 @@ func TestStaleDigest(t *testing.T) {
 	})
 }
 
-// Members with leases and members without can be in one cluster.
+// Members with leases and members without leases can be in the same cluster.
 func TestNodesWithoutLeases(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -250,7 +251,7 @@ func TestWaitKnown(t *testing.T) {
 		if err := n.WaitKnown(ctx); err != nil {
 			t.Error(err)
 		}
-		// Known is written only when it changes.
+		// The known versions are written only when they change.
 		tab.Count("a UpdateItem")
 		_ = a
 		fixture.Wait(time.Minute)
@@ -260,7 +261,7 @@ func TestWaitKnown(t *testing.T) {
 	})
 }
 
-// If a lost node ID is replaced by another one, the node is a new incarnation.
+// If an agent claims another node ID after a loss, its node begins a new incarnation.
 func TestAnotherNodeID(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)

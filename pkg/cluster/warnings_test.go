@@ -35,8 +35,8 @@ func (l *lines) count(text string) int {
 
 func (l *lines) to(c *cluster.Config) { c.Logger = slog.New(slog.NewTextHandler(l, nil)) }
 
-// Two live processes with one name and without leases take the record from each other.
-// Both log a warning. A single process that was restarted does not.
+// Two live processes with the same name and without leases take the record from each
+// other. Both log a warning. A single process logs none after a restart.
 func TestNamesakesWithoutLeases(t *testing.T) {
 	for _, namesakes := range []bool{true, false} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestNamesakesWithoutLeases(t *testing.T) {
 	}
 }
 
-// An outage is logged with one line when it begins, one line a minute, and one line when
-// it is over.
+// An outage is logged with one line when it begins, one line per minute while it lasts,
+// and one line when it is over.
 func TestAnOutageIsFewLines(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		var log lines
@@ -81,9 +81,9 @@ func TestAnOutageIsFewLines(t *testing.T) {
 }
 
 // If the configuration of a node with a lease is impossible, Start returns an error that
-// names the problem: the cluster is not that of the pool, so that no one would see the
-// member, or its name does not fit beside the agent's metadata. Neither error says that
-// the lease is lost.
+// names the problem: either the cluster does not have the name of the agent's pool, so
+// that no other node would see the member, or the name of the node does not fit into the
+// metadata beside the agent's entries. Neither error is ErrLease.
 func TestStartBesideALease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 4)

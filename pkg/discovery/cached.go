@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// readLimit is how long one read may take.
+	// readLimit is how long one read of the store may take.
 	readLimit = 2 * time.Second
 	// restAfter is the pause between a failed read and the next one.
 	restAfter = time.Second
 )
 
-// cached is the store's last answer to one question.
+// cached is the last answer of the store to one kind of request.
 type cached[T any] struct {
-	asking chan struct{} // has room for one caller: it reads, and the others wait for its answer
+	asking chan struct{} // has room for one caller, which reads; the others wait for its answer
 
 	mu     sync.Mutex
 	value  T
-	at     time.Time // when it was requested; zero: never
+	at     time.Time // when value was requested; zero if it never was
 	failed time.Time
 	err    error
 }
@@ -33,8 +33,8 @@ func (c *cached[T]) look() (value T, at time.Time) {
 	return c.value, c.at
 }
 
-// get returns the last answer if good accepts it, and otherwise reads again. With an error
-// it also returns the last answer.
+// get returns the last answer if good accepts it, and otherwise reads again. If it
+// returns an error, it returns the last answer as well.
 func (c *cached[T]) get(ctx context.Context, good func(value T, at time.Time) bool, read func(context.Context) (T, error)) (T, error) {
 	known := func() (T, bool) {
 		v, at := c.look()
@@ -73,8 +73,8 @@ func (c *cached[T]) get(ctx context.Context, good func(value T, at time.Time) bo
 	return now, nil
 }
 
-// resting returns the last failure for a short time after it, so that callers do not
-// wait for an unreachable store one after the other.
+// resting returns the last error for a short time after the failed read, so that callers
+// do not wait for an unreachable store one after the other.
 func (c *cached[T]) resting() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

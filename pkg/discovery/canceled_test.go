@@ -61,8 +61,8 @@ func resolve(t *testing.T, d *discovery.Directory) []discovery.Instance {
 // soon is how long it may take until a canceled call's changes are in the table.
 const soon = 3 * time.Second
 
-// A call whose context ends, at whichever request, returns at once. Its change is made all
-// the same, soon, and can be requested again.
+// If the context of Register, Deregister or Leave ends, at whichever request, the call
+// returns at once. The change is soon made all the same, and can be requested again.
 func TestRegistrationsAreCanceledAnywhere(t *testing.T) {
 	t.Run("Register", func(t *testing.T) {
 		fixture.Interrupt(t, func(t *testing.T, i *fixture.Interruption) {
@@ -93,7 +93,7 @@ func TestRegistrationsAreCanceledAnywhere(t *testing.T) {
 				ended := context.Canceled
 				if err := i.Run(t, 0, func(ctx context.Context) error {
 					if ctx.Err() != nil {
-						ended = nil // then it waits
+						ended = nil // Leave then waits in spite of its ended context
 					}
 					return call(s, ctx)
 				}); ended == nil && err != nil {
@@ -111,8 +111,8 @@ func TestRegistrationsAreCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// A call whose context ends, at whichever request, returns at once, and another one reads
-// again.
+// If the context of a lookup ends, at whichever request, the call returns at once, and
+// the next call reads again.
 func TestLookupsAreCanceledAnywhere(t *testing.T) {
 	for name, call := range map[string]func(d *discovery.Directory, ctx context.Context) error{
 		"Resolve": func(d *discovery.Directory, ctx context.Context) error {
@@ -155,11 +155,12 @@ func TestLookupsAreCanceledAnywhere(t *testing.T) {
 						t.Errorf("again: got %v, want nil", err)
 					}
 				}
-				fixture.Wait(time.Second) // after an error of the store it is left alone for that long
+				fixture.Wait(time.Second) // after a failed read, the directory does not read for a second
 				if got := resolve(t, s.directory); len(got) != 1 {
 					t.Errorf("got %d instances, want 1", len(got))
 				}
-				// A canceled write is no evidence against the store: findings are shared again.
+				// After a canceled write, findings are still shared: it does not show
+				// that the store fails.
 				fixture.Wait(6 * time.Second)
 				resolve(t, s.directory)
 				s.Count(" Query")
@@ -172,7 +173,8 @@ func TestLookupsAreCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// So does Sweep; another one clears the rest.
+// If the context of Sweep ends, at whichever request, Sweep returns at once, and the next
+// Sweep clears the rest.
 func TestSweepIsCanceledAnywhere(t *testing.T) {
 	fixture.Interrupt(t, func(t *testing.T, i *fixture.Interruption) {
 		s := newScene(t, i)

@@ -72,7 +72,7 @@ func theNewerWins(t *testing.T, s Store) {
 		{of(5, 2, "five"), false},
 		{of(5, 4, "five"), true},
 		{buried(7, 5), true},
-		{of(5, 5, "five"), false}, // the last write of a holder that is gone
+		{of(5, 5, "five"), false}, // the last write of a holder that is gone, which arrives late
 		{of(6, 1, "six"), true},
 		{buried(7, 5), false},
 		{of(9, 1, "nine"), true},
@@ -188,7 +188,8 @@ func fromEntryToSweep(t *testing.T, s Store) {
 	wantPorts(t, service(t, fresh, "orders"), 0)
 }
 
-// An item costs at most one write unit, and what is left of a withdrawn entry is small.
+// Writing an item costs at most one write unit, and the item of a withdrawn entry is
+// small.
 func TestItemsAreSmall(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)

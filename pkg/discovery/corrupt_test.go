@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// A corrupt entry does not count, and the next registration repairs it. Items at the
-// places in a corrupt list are never written, because they could be leases.
+// A corrupt entry is not valid, and the next registration repairs it. Items at the places
+// that a corrupt list contains are never written, because they could be leases.
 func TestCorrupt(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
@@ -56,7 +56,7 @@ func TestCorrupt(t *testing.T) {
 	wantPorts(t, service(t, d, "orders"), 0, 1)
 }
 
-// raw returns an item as the table has it.
+// raw returns an item as it is in the table.
 func raw(t *testing.T, client *dynamodb.Client, table, partition string, node int) attributes {
 	t.Helper()
 	out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: key(partition, node), ConsistentRead: aws.Bool(true)})
@@ -66,7 +66,7 @@ func raw(t *testing.T, client *dynamodb.Client, table, partition string, node in
 	return out.Item
 }
 
-// bare is a client whose refusals have no item, as can happen with DynamoDB Local.
+// bare is a client whose refusals contain no item, as can happen with DynamoDB Local.
 type bare struct{ lease.Client }
 
 func (b bare) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {

@@ -17,20 +17,20 @@ import (
 // defaultMaxAge is a third of a lease's default length.
 const defaultMaxAge = lease.DefaultTTL / 3
 
-// Config configures a directory: the location of entries, and how fresh answers must be.
+// Config configures a directory: the location of entries, and how recent answers must be.
 type Config struct {
 	// Pool is the pool of the leases. Defaults to $NODELEASE_POOL.
 	Pool string
 	// Store keeps the entries; required. NewTable returns one.
 	Store Store
-	// MaxAge is how old a cached answer may be, and so how late a new or a
-	// deregistered instance is noticed. A dead instance is dropped when its lease ends,
-	// regardless of MaxAge. Values above two thirds of a lease's length save no further
-	// reads. 100 ms to 1 h; defaults to 5 s.
+	// MaxAge is how old a cached answer may be, and so how long it may take until a new
+	// or a deregistered instance is noticed. A dead instance is dropped when its lease
+	// ends, regardless of MaxAge. Values above two thirds of a lease's length save no
+	// further reads. 100 ms to 1 h; defaults to 5 s.
 	MaxAge time.Duration
-	// Alone makes a reader read the leases of the entries itself, and store no
-	// findings for others: for operators' tools, which must not trust findings that
-	// any process with write access may have stored. It costs a read of each group of leases.
+	// Alone makes a reader read the leases of the entries itself, and store no findings
+	// for others. It is for operators' tools, which must not trust findings that any
+	// process with write access may have stored. It costs a read of each group of leases.
 	Alone bool
 	// Logger receives warnings. Defaults to slog.Default().
 	Logger *slog.Logger
@@ -64,17 +64,18 @@ func (c Config) withDefaults() (Config, error) {
 
 // Directory registers and finds services. All of its methods are safe for concurrent
 // use. Only one directory may register with an agent: a second one would deregister
-// the offers of the first. New returns a Directory; calls on a nil or zero one fail.
+// the offers of the first. New returns a Directory. Calls on a nil or zero Directory
+// fail.
 type Directory struct {
 	cfg  Config
 	pool *leasepool.Pool
 
 	mu         sync.Mutex
-	groups     map[int]*cached[group] // by group, for all lookups
-	mute       time.Time              // until then nothing is published
+	groups     map[int]*cached[group] // by the number of the group, for all lookups
+	mute       time.Time              // no findings are published before this time
 	registrars map[*lease.Agent]*registrar
 
-	lists *asked // the place of the lists, for Names
+	lists *asked // listsPlace and the last answer about it, for Names
 }
 
 // errAbsent is returned by a nil or zero Directory, Lookup or Names.

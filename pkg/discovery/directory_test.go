@@ -83,7 +83,7 @@ func TestGoneWithTheLease(t *testing.T) {
 			fixture.Wait(5 * time.Second)
 			wantPorts(t, l, 2)
 		}
-		if w.store.queries > 25 { // one for each longestDoubt, as long as a's lease is not freed
+		if w.store.queries > 25 { // one per longestDoubt, while a's lease is not freed
 			t.Errorf("got %d queries for the entries, want at most 25", w.store.queries)
 		}
 
@@ -98,7 +98,7 @@ func TestGoneWithTheLease(t *testing.T) {
 	})
 }
 
-// Entries of an earlier holder of a node ID do not count for its next holder.
+// Entries of an earlier holder of a node ID are not valid for its next holder.
 func TestNextHolderIsAnother(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(1)
@@ -114,14 +114,14 @@ func TestNextHolderIsAnother(t *testing.T) {
 		wantPorts(t, service(t, d, "orders"), 2)
 		wantPorts(t, service(t, d, "stock"))
 		want := []string{"orders#registered 0", "orders#svc#orders 0"}
-		if left := w.left(); !slices.Equal(left, want) { // the entries that a left were cleared by b
+		if left := w.left(); !slices.Equal(left, want) { // b has cleared the entries that a left behind
 			t.Errorf("entries left: got %v, want those of b", left)
 		}
 	})
 }
 
-// Through an outage that is longer than the lease, Resolve returns its last answer, and
-// afterwards the same entries count again, without a write.
+// During an outage that is longer than the lease, Resolve returns its last answer.
+// Afterwards, the same entries are valid again, without a write.
 func TestResumed(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -150,7 +150,8 @@ func TestResumed(t *testing.T) {
 	})
 }
 
-// The entries of an agent that claims another node ID are written again with that node ID.
+// When an agent claims another node ID, its entries are written again with the new node
+// ID.
 func TestReacquired(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -181,7 +182,7 @@ func TestReacquired(t *testing.T) {
 	})
 }
 
-// Lost answers and late writes leave nothing behind.
+// Lost answers and late writes leave no entry behind.
 func TestLostAnswers(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -226,7 +227,7 @@ func TestRegisterWaits(t *testing.T) {
 		}
 		w.setOutage(nil)
 		fixture.Wait(2 * time.Second)
-		wantPorts(t, service(t, d, "orders"), 1) // it was tried again
+		wantPorts(t, service(t, d, "orders"), 1) // the write was tried again
 
 		if err := a.Close(); err != nil {
 			t.Fatal(err)

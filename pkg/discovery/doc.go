@@ -2,26 +2,27 @@
 // their addresses. An instance offers a service, or a key of an endpoint.
 //
 // The package builds on leases. An instance writes its entry once. The entry names the
-// session and the version of the instance's lease, and counts only while this lease is
+// session and the version of the instance's lease, and is valid only while this lease is
 // live. So there is no separate heartbeat.
 //
 // # What is promised
 //
-//   - A crashed instance is returned at most until its lease expires by the reader's clock,
+//   - A crashed instance is returned only until its lease expires by the reader's clock,
 //     however long answers are cached.
 //   - A deregistered instance is returned for at most [Config.MaxAge] after its entry was
 //     withdrawn.
 //   - An entry is never attributed to another holder of the same node ID.
-//   - After a suspension, the same entries count again. After a loss, the entries are written
-//     again if the agent claims another node ID.
+//   - When an agent resumes its lease after a suspension, the same entries are valid
+//     again. When an agent claims another node ID after a loss, the entries are written
+//     again.
 //   - When an outage ends, a reader may read a lease before the instance has renewed it. The
-//     reader reuses such an answer for half a second at first and never for more than 5 s,
-//     regardless of MaxAge, and does not share it with other readers.
+//     reader reuses such an answer for only half a second at first, and later for at most
+//     5 s, regardless of MaxAge. It does not share the answer with other readers.
 //   - A returned address is one that [Directory.Register] would accept.
 //   - A late or repeated write never replaces anything newer.
 //
-// All of this holds for answers without an error. While the store is unavailable, an error
-// is returned together with the last answer.
+// These promises hold for answers without an error. While the store is unavailable, an
+// error is returned together with the last answer.
 //
 // # What is not promised
 //

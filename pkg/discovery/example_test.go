@@ -21,8 +21,8 @@ func hold(ctx context.Context, leases lease.Store) *lease.Agent {
 	return agent
 }
 
-// A process registers its offers; others find them for as long as its lease is
-// live.
+// A process registers its offers. Other processes find these offers for as long as the
+// first process's lease is live.
 func Example() {
 	ctx := context.Background()
 	leases := leasetest.NewMemory("shop", 8) // a real program uses discovery.NewTable(client, table)
@@ -63,7 +63,7 @@ func Example() {
 	// shard 7: 0 <nil>
 }
 
-// A watcher acts on the newest list, however it came about.
+// A watcher acts on the newest list, whatever the changes were that led to it.
 func ExampleLookup_Watch() {
 	ctx := context.Background()
 	leases := leasetest.NewMemory("shop", 8)

@@ -11,9 +11,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// A process that registers gets a short lease at once, and keeps it short, even if its
-// lease had grown, because a crashed instance is found until its lease expires. A warning
-// says until when the long lease counts.
+// When a process registers, its lease becomes short at once, even if it had grown, and
+// stays short, because a crashed instance is found until its lease expires. A warning
+// states until when the long lease is valid.
 func TestRegisterWithAGrownLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(64)

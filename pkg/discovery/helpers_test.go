@@ -19,7 +19,7 @@ import (
 
 var silent = slog.New(slog.DiscardHandler)
 
-// world is a pool of node IDs, with its registrations.
+// world is a pool of node IDs and its registrations.
 type world struct {
 	leases *leasetest.Memory
 	store  *counting
@@ -31,14 +31,14 @@ func newWorld(size int) *world {
 	return &world{m, &counting{Memory: entries.NewMemory(m)}, map[*lease.Agent]*cut{}}
 }
 
-// counting is a store in memory that counts calls, and loses answers.
+// counting is a store in memory that counts calls and can lose answers.
 type counting struct {
 	*entries.Memory
 	mu                    sync.Mutex
 	queries, gets, writes int
 	published             int
 	refuse                func() bool
-	lose                  func(partition string, r record) bool // whether the write's answer is lost, though the write is done
+	lose                  func(partition string, r record) bool // whether the answer is lost although the write was applied
 }
 
 func (c *counting) note(n *int) {
@@ -90,7 +90,8 @@ func (w *world) setOutage(err error) {
 	w.store.SetOutage(err)
 }
 
-// cut is the store as one agent sees it. Once killed is set, no call of the agent arrives.
+// cut is one agent's connection to the store. Once killed is set, no call of the agent
+// reaches the store.
 type cut struct {
 	*leasetest.Memory
 	killed atomic.Bool
@@ -122,7 +123,7 @@ func (w *world) agent(t *testing.T, change func(*lease.Config)) *lease.Agent {
 	return a
 }
 
-// kill ends a process as a crash does: it sends nothing more.
+// kill ends a process as a crash does: the process sends nothing more.
 func (w *world) kill(a *lease.Agent) { w.cuts[a].killed.Store(true) }
 
 func (w *world) directory(t *testing.T, change func(*Config)) *Directory {
@@ -206,7 +207,7 @@ func (w *world) left() (all []string) {
 	return all
 }
 
-// lease returns a node ID's lease as the table has it.
+// lease returns a node ID's lease as it is in the table.
 func (w *world) lease(t *testing.T, node int) lease.Lease {
 	t.Helper()
 	l, err := w.leases.Get(t.Context(), "orders", node)
@@ -216,7 +217,8 @@ func (w *world) lease(t *testing.T, node int) lease.Lease {
 	return lease.Lease(*l)
 }
 
-// freeByForce frees a node ID as an operator does, or a reaper after the lease has expired.
+// freeByForce frees a node ID, as an operator does, or as a reaper does after the lease
+// has expired.
 func (w *world) freeByForce(t *testing.T, node int) {
 	t.Helper()
 	res, err := w.leases.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: node}, Version: w.lease(t, node).Version})
@@ -225,8 +227,8 @@ func (w *world) freeByForce(t *testing.T, node int) {
 	}
 }
 
-// after lets the next writes succeed, as many as enough, and fails all later writes; -1
-// lets all writes succeed.
+// after makes the first writes succeed, up to the number enough, and all later writes
+// fail. With -1, all writes succeed.
 func (c *counting) after(enough int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

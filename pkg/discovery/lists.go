@@ -7,9 +7,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// listsPlace has, instead of entries, lists of processes' entries, one list per node ID.
-// Its own partition has the lists of the first listsSpan node IDs, and a pointer to each
-// further partition in use, so that the readers of a small pool query only one.
+// listsPlace contains no entries, but one list per node ID: the list of the holder's
+// entries. Its own partition contains the lists of the first listsSpan node IDs, and a
+// pointer to each further partition in use, so that the readers of a small pool query
+// only one partition.
 const listsPlace place = "registered"
 
 // listsSpan is the number of node IDs whose lists are in one partition. It is limited
@@ -20,7 +21,7 @@ const listsSpan = 4096
 // mostLists is the number of partitions for the lists of the largest pool.
 const mostLists = protocol.MaxPoolSize / listsSpan
 
-// listsOf returns the partition that has a node ID's list.
+// listsOf returns the partition that contains a node ID's list.
 func listsOf(pool string, nodeID int) string {
 	if part := nodeID / listsSpan; part > 0 {
 		return listsPlace.in(pool) + "#" + strconv.Itoa(part)
@@ -28,12 +29,12 @@ func listsOf(pool string, nodeID int) string {
 	return listsPlace.in(pool)
 }
 
-// pointer returns the record in the first partition of the lists that says that another
-// partition, part, is in use. It has no holder, and is never removed.
+// pointer returns the record in the first partition of the lists that marks another
+// partition, part, as in use. This record has no holder, and is never removed.
 func pointer(part int) record { return record{NodeID: sharedNode - part, Version: 1} }
 
-// point writes the pointer to the partition of a node ID's list, unless the pointer is
-// there. Without it, readers would not find the list.
+// point writes the pointer to the partition of a node ID's list, unless the pointer
+// already exists. Without it, readers would not find the list.
 func point(ctx context.Context, s Store, pool string, nodeID int) error {
 	part := nodeID / listsSpan
 	if part == 0 {

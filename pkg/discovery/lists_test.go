@@ -24,8 +24,8 @@ func largeWorld(t *testing.T) (w *world, agent func() *lease.Agent, directory fu
 	return w, agent, func() *Directory { return w.directory(t, func(c *Config) { c.Pool = "large" }) }
 }
 
-// The lists of a large pool are in several partitions. All of them are listed and
-// swept.
+// The lists of a large pool are in several partitions. The lists in all of these
+// partitions are read and swept.
 func TestListsOfALargePool(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w, agent, directory := largeWorld(t)

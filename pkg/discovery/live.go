@@ -10,18 +10,18 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// holders are the holders of some leases, by node ID.
+// holders contains the holders of leases, by node ID.
 type holders map[int]holder
 
-// holder is the relevant part of a lease: its session, and when it ends.
+// holder is the relevant part of a lease: its session and version, and when it ends.
 type holder struct {
 	session string
 	version int64
 	expires time.Time
 }
 
-// of returns when the lease that the entry names ends; zero if, according to h, that lease
-// is not held.
+// of returns when the lease that an entry names ends. It returns the zero time if,
+// according to h, that lease is not held.
 func (h holders) of(r record) time.Time {
 	if l := h[r.NodeID]; r.Holder != "" && l.session == r.Holder && l.version == r.Version {
 		return l.expires
@@ -29,8 +29,8 @@ func (h holders) of(r record) time.Time {
 	return time.Time{}
 }
 
-// ended reports whether a lease that was live when h was read, at time at, has expired by
-// now, unless it was renewed since.
+// ended reports whether, according to h, a lease has expired since h was read, at time
+// at. The lease may have been renewed since then.
 func (h holders) ended(entries []record, at time.Time) bool {
 	now := time.Now()
 	for _, r := range entries {
@@ -41,7 +41,7 @@ func (h holders) ended(entries []record, at time.Time) bool {
 	return false
 }
 
-// unaware reports whether an entry belongs to a lease that was claimed after h was read.
+// unaware reports whether an entry names a lease that was claimed after h was read.
 func (h holders) unaware(entries []record) bool {
 	for _, r := range entries {
 		if r.Version > h[r.NodeID].version {
@@ -51,29 +51,31 @@ func (h holders) unaware(entries []record) bool {
 	return false
 }
 
-// againAfter is the minimum age of an answer before it is read again earlier than MaxAge
-// requires.
+// againAfter is the minimum age at which an answer is read again before it is as old as
+// MaxAge.
 const againAfter = 500 * time.Millisecond
 
-// group is the content of one group of leases, and when and how it was read.
+// group is the content of one group of leases, and when and how the group was read.
 type group struct {
 	holders
 	at     time.Time
-	strong bool // read strongly consistent
+	strong bool // whether the read was strongly consistent
 }
 
-// shows reports whether g suffices to decide which entries have a live lease. A page that
-// was read at half the price may be seconds old. A lease that is missing in the page, or
-// by the page has ended or will end before the next read, may have been claimed or renewed
-// since. So only a strong read shows that a lease has ended, except for the leases in
-// known, which an earlier strong read has shown to have ended.
+// shows reports whether g suffices to decide which entries have a live lease. The result
+// of an eventually consistent read may be seconds old. If a lease is missing in it, the
+// lease may have been claimed since. If, according to it, a lease has ended or will end
+// before the next read, the lease may have been renewed since. So only a strong read
+// shows that a lease has ended. The leases in known need no strong read, because an
+// earlier one has shown that they have ended.
 func (g group) shows(entries []record, known doubt) bool {
 	return g.strong || !g.unaware(entries) && known.covers(g.doubted(entries, time.Now().Add(againAfter), doubt{}))
 }
 
 // read returns the holders of the entries' leases, and the time of the oldest answer. It
-// reads whole groups, concurrently, if their last answer is too old, and never each lease
-// by itself. An earlier strong read has shown that the leases in known have ended.
+// never reads leases one by one: it reads each group whose last answer is too old as a
+// whole, several groups concurrently. An earlier strong read has shown that the leases in
+// known have ended.
 func (d *Directory) read(ctx context.Context, entries []record, known doubt) (holders, time.Time, error) {
 	byGroup := map[int][]record{}
 	for _, r := range entries {
@@ -116,8 +118,9 @@ func (d *Directory) group(n int) *cached[group] {
 	return d.groups[n]
 }
 
-// readGroup reads one group of leases at half the price, and then, if that does not show
-// which entries count, strongly consistent.
+// readGroup reads one group of leases with an eventually consistent read, at half the
+// price. If the result does not suffice to decide which entries have a live lease, it
+// reads the group again with a strongly consistent read.
 func (d *Directory) readGroup(ctx context.Context, n int, entries []record, known doubt) (group, error) {
 	g := group{at: time.Now()}
 	var err error
@@ -132,7 +135,7 @@ func (d *Directory) readGroup(ctx context.Context, n int, entries []record, know
 	return g, err
 }
 
-// readHolders reads one group eventually consistent, at half the price.
+// readHolders reads one group with an eventually consistent read, at half the price.
 func readHolders(ctx context.Context, p *leasepool.Pool, group int) (holders, error) {
 	g, err := p.Glance(ctx, group)
 	if err != nil {

@@ -25,8 +25,8 @@ func (s *slowGroup) Group(ctx context.Context, pool string, n int) (protocol.Gro
 	return g, err
 }
 
-// A lease has not ended if it only runs out by an answer from before its renewal, while the
-// leases of another group are read.
+// While the leases of one group are read, a lease of another group may expire according
+// to an answer from before its renewal. Such a lease has not ended.
 func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		leases := &slowGroup{Memory: leasetest.NewMemory("orders", 300)}
@@ -56,7 +56,7 @@ func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 		}
 		fixture.Wait(3900 * time.Millisecond)
 		hold(280, 1, 10*time.Second)
-		hold(3, 2, 10*time.Second) // no reader knows of it yet, so its group is read again
+		hold(3, 2, 10*time.Second) // no reader has seen this lease yet, so its group is read again
 		leases.takes[0] = 200 * time.Millisecond
 		p, err := servicePlace("orders")
 		if err != nil {
@@ -71,7 +71,7 @@ func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 	})
 }
 
-// late answers eventually consistent reads with an old page.
+// late is a store that answers eventually consistent reads with an old page.
 type late struct {
 	*leasetest.Memory
 	page   protocol.Group
@@ -87,9 +87,9 @@ func (s *late) Group(ctx context.Context, pool string, n int) (protocol.Group, e
 	return s.Memory.Group(ctx, pool, n)
 }
 
-// A lease may be live even if an old page shows it as ended, or does not have it yet. A
-// lease that a strong read also shows as ended costs only that one strong read, not one for
-// each answer.
+// A lease may be live even if an old page shows it as ended, or does not contain it yet.
+// If a strong read has also shown that a lease has ended, later answers need no further
+// strong read.
 func TestLeaseOfALatePage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -105,12 +105,12 @@ func TestLeaseOfALatePage(t *testing.T) {
 		d := directory(t, Config{Store: &entriesBeside{w.store.Memory, leases}, Pool: "orders", Logger: silent})
 		register(t, d, a, Service{"orders", at(1)})
 		l := service(t, d, "orders")
-		wantPorts(t, l, 1) // the page is empty: from before the claim
+		wantPorts(t, l, 1) // the page is from before the claim, so it is empty
 		if leases.strong != 1 {
 			t.Errorf("%d strong reads for a lease that the page does not have, want 1", leases.strong)
 		}
 		page()
-		fixture.Wait(20 * time.Second) // the lease was renewed since, but has ended by that page
+		fixture.Wait(20 * time.Second) // the lease was renewed since, but the old page shows it as ended
 		leases.strong = 0
 		wantPorts(t, l, 1)
 		if leases.strong != 1 {
@@ -172,7 +172,7 @@ type entriesBeside struct {
 
 func (e *entriesBeside) Leases() protocol.Store { return e.store }
 
-// A reader with Alone uses no findings that others have stored, and stores none.
+// A reader with Alone does not use the findings that others have stored, and stores none.
 func TestAlone(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)

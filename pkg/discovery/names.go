@@ -13,8 +13,8 @@ import (
 
 // Names lists the offers of live processes: services, keys of an endpoint, or the
 // endpoints of a service. It reads the lists that processes keep of their entries, one
-// item per process. A listing costs one Query of these lists, whatever it lists, and all
-// Names of a directory share the answer. It is safe for concurrent use.
+// item per process. To list any kind of names takes one Query of these lists, and all
+// Names of a directory share the answer. Names is safe for concurrent use.
 type Names struct {
 	dir  *Directory
 	pick func(offered) []string
@@ -23,7 +23,7 @@ type Names struct {
 	last []string
 }
 
-// offered has the offers of one process.
+// offered contains the places of one process's offers.
 type offered []place
 
 // Services lists the names of all services with a live instance.
@@ -31,8 +31,8 @@ func (d *Directory) Services() *Names {
 	return &Names{dir: d, pick: func(all offered) []string { return all.after("svc#") }}
 }
 
-// Keys lists the keys of an endpoint that have a live instance; an empty key means
-// no key. The error describes an invalid name.
+// Keys lists the keys of an endpoint that have a live instance; an empty key means no
+// key. Keys returns an error if the name is invalid.
 func (d *Directory) Keys(endpoint string) (*Names, error) {
 	if d.absent() {
 		return nil, errAbsent
@@ -51,8 +51,8 @@ func (d *Directory) Keys(endpoint string) (*Names, error) {
 	}}, nil
 }
 
-// Endpoints lists the endpoints that instances of a service offer: the link from a
-// service to its keyed endpoints. The error describes an invalid name.
+// Endpoints lists the endpoints that instances of a service offer, and so leads from a
+// service to its keyed endpoints. It returns an error if the name is invalid.
 func (d *Directory) Endpoints(service string) (*Names, error) {
 	if d.absent() {
 		return nil, errAbsent
@@ -73,7 +73,7 @@ func (d *Directory) Endpoints(service string) (*Names, error) {
 	}}, nil
 }
 
-// after returns the rest of the places that begin with prefix.
+// after returns the places that begin with prefix, without the prefix.
 func (o offered) after(prefix string) (rest []string) {
 	for _, p := range o {
 		if r, ok := strings.CutPrefix(string(p), prefix); ok {

@@ -25,9 +25,9 @@ import (
 
 // After an outage, a reader that reads before the holders have renewed reads again soon,
 // whatever MaxAge is, and no other reader relies on its findings. If a holder renews some
-// time after the outage, the reader notices within as much time again, plus half a second,
-// since each answer in doubt is reused twice as long as the one before. A watch adds a
-// twentieth of a second to each of its waits.
+// time after the outage, the reader notices after at most the same time again, plus half
+// a second, since each answer in doubt is reused for twice as long as the one before. A
+// watch adds a twentieth of a second to each of its waits.
 func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -60,9 +60,9 @@ func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 		over := time.Now()
 		wantPorts(t, service(t, w.directory(t, slow), "orders")) // no holder has renewed yet
 		_, _ = first.Resolve(t.Context())
-		<-resumed // at a random time: a suspended holder chooses when to retry
+		<-resumed // at a random time, since a suspended holder retries at random
 		late := min(time.Since(over)+againAfter, longestDoubt)
-		late = max(late, time.Until(over.Add(restAfter+restAfter/10))) // a watch rests after a failure
+		late = max(late, time.Until(over.Add(restAfter+restAfter/10))) // a watch pauses after a failure
 		fixture.Wait(late + 250*time.Millisecond)
 		wantPorts(t, first, 1)
 		wantPorts(t, second, 1)
@@ -73,8 +73,8 @@ func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 	})
 }
 
-// A reader's findings have the time at which a lease ends, but the lease is renewed since.
-// A lookup that uses the findings reads again once that time has come, and misses no
+// A reader's findings contain the time at which a lease ends, but the lease is renewed
+// afterwards. A lookup that uses the findings reads again at that time, and misses no
 // instance.
 func TestAnswerOfAnotherReaderRunsOut(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -116,8 +116,8 @@ func follow(t *testing.T, l *Lookup) (newest func() []int) {
 	}
 }
 
-// The lease of an instance that died is read less and less often: its doubt
-// costs one read in five seconds, until the reaper ends it.
+// The lease of an instance that has died is read less and less often, down to once in
+// five seconds, until the reaper frees it.
 func TestDoubtIsCheap(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -143,7 +143,7 @@ func TestDoubtIsCheap(t *testing.T) {
 	})
 }
 
-// A process can leave even if the context that it ran with has ended.
+// A process can call Leave with a context that has already ended.
 func TestLeaveAfterTheContextEnded(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -166,8 +166,8 @@ func TestLeaveAfterTheContextEnded(t *testing.T) {
 	})
 }
 
-// A reader whose clock is a year ahead costs the others only one read: the next reader
-// replaces its findings.
+// A reader whose clock is a year ahead costs the other readers only one read: the next
+// reader replaces the findings of the reader that is ahead.
 func TestReaderWithItsClockAhead(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -197,8 +197,8 @@ func TestReaderWithItsClockAhead(t *testing.T) {
 	})
 }
 
-// An entry that Register would not write is not used when it is read: its address is not
-// returned to a caller who would dial it, and the entry is reported.
+// An entry that Register would not write is not used: its address is not returned to a
+// caller, who would dial it. The entry is logged.
 func TestAddressesAreCheckedWhenRead(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
@@ -247,8 +247,9 @@ func TestAddressesAreCheckedWhenRead(t *testing.T) {
 	}
 }
 
-// wantPortsInTime is wantPorts in real time. The machine may be so busy that a read takes
-// longer than its limit: the lookup is then repeated, after the pause for a failed read.
+// wantPortsInTime does what wantPorts does, in real time. If the machine is so busy that
+// a read takes longer than its limit, it repeats the lookup after the pause that follows
+// a failed read.
 func wantPortsInTime(t *testing.T, l *Lookup, want ...int) {
 	t.Helper()
 	for {
@@ -266,7 +267,7 @@ func wantPortsInTime(t *testing.T, l *Lookup, want ...int) {
 	}
 }
 
-// putRaw stores a record unchanged, whatever is there.
+// putRaw stores a record unchanged, whatever is stored in its place.
 func putRaw(t *testing.T, client *dynamodb.Client, table, partition string, r record) {
 	t.Helper()
 	item, err := attributevalue.MarshalMap(r)

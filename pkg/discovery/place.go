@@ -13,17 +13,17 @@ import (
 )
 
 // Address locates and describes an instance. Host, Zone, and the names and values of
-// Labels have at most 512 bytes together, so that an entry costs one write unit.
+// Labels have at most 512 bytes together, so that writing an entry costs one write unit.
 type Address struct {
 	// Host is a name or an IP address, required: 1 to 253 of A-Z a-z 0-9 . _ : -.
 	Host string `json:"host" dynamodbav:"host"`
-	// Port is 1 to 65,535; 0 for none.
+	// Port is 1 to 65,535, or 0 for no port.
 	Port int `json:"port,omitempty" dynamodbav:"port,omitempty"`
 	// Zone is the instance's zone, for callers that prefer instances in their own zone.
-	// It has only printable characters, like Labels.
+	// Like Labels, it may contain only printable characters.
 	Zone string `json:"zone,omitempty" dynamodbav:"zone,omitempty"`
-	// Weight is the instance's share of the calls, relative to the weights of the others:
-	// 1 to 100. 0 counts as 1.
+	// Weight is the instance's share of the calls, relative to the weights of the other
+	// instances: 1 to 100. 0 means 1.
 	Weight int               `json:"weight,omitempty" dynamodbav:"weight,omitempty"`
 	Labels map[string]string `json:"labels,omitempty" dynamodbav:"labels,omitempty"`
 }
@@ -91,11 +91,11 @@ type Service struct {
 }
 
 // Endpoint offers this process as an instance of an endpoint at a key. Callers look up
-// instances by the key: the owner of a shard, or the sessions of a tenant. A process may
-// offer several keys of an endpoint.
+// instances by the key, for example the owner of a shard, or the sessions of a tenant. A
+// process may offer several keys of an endpoint.
 type Endpoint struct {
 	Name string // 1 to 64 of A-Z a-z 0-9 . _ -
-	Key  string // the same, up to 128, but not "_"; empty: no key
+	Key  string // up to 128 of the same characters, but not "_"; empty for no key
 	Address
 }
 
@@ -103,9 +103,9 @@ func (s Service) where() (place, error)  { return servicePlace(s.Name) }
 func (e Endpoint) where() (place, error) { return endpointPlace(e.Name, e.Key) }
 func (a Address) address() Address       { return a }
 
-// place is where entries are: the rest of their partition key after the pool's name and
-// a #, which is svc#<service>, or ep#<endpoint>#<key or _>. Names and keys have no #, so
-// that no place looks like another place, or like a group of leases.
+// place is the part of an entry's partition key that follows the pool's name and a #:
+// svc#<service>, or ep#<endpoint>#<key or _>. Names and keys contain no #, so that no
+// place looks like another place, or like a group of leases.
 type place string
 
 const noKey = "_"
@@ -135,8 +135,9 @@ func endpointPlace(name, key string) (place, error) {
 	return place("ep#" + name + "#" + key), nil
 }
 
-// parsePlace parses a place from an item. It accepts only places that Register writes,
-// because items can be corrupt, and a write to the wrong place could hit a lease.
+// parsePlace parses a place from an item. It accepts only places that Register can have
+// written, because items can be corrupt, and a write to a wrong place could overwrite a
+// lease.
 func parsePlace(text string) (place, bool) {
 	kind, rest, _ := strings.Cut(text, "#")
 	var p place
@@ -154,5 +155,5 @@ func parsePlace(text string) (place, bool) {
 	return p, err == nil && string(p) == text && text != ""
 }
 
-// in returns the partition of a pool's entries at this place.
+// in returns the partition that contains a pool's entries at this place.
 func (p place) in(pool string) string { return pool + "#" + string(p) }

@@ -14,12 +14,12 @@ type (
 	finding = entries.Finding
 )
 
-// maxHolder is the maximum length of a holder in bytes; a longer text is not a session.
+// maxHolder is the maximum length of a session in bytes; a longer Holder is corrupt.
 const maxHolder = 64
 
-// checkEntry returns an error if Register would not write such an entry: an address that
-// is out of bounds could harm processes that dial it. The bounds are the same as on
-// writing.
+// checkEntry returns an error if Register would not write such an entry, because an
+// address that is out of bounds could harm processes that dial it. Register checks the
+// same bounds.
 func checkEntry(r record, at place) error {
 	switch {
 	case r.Corrupt != nil:
@@ -38,9 +38,9 @@ func checkEntry(r record, at place) error {
 	return nil
 }
 
-// buried returns the record that replaces a record of version's holder, which is gone. It
-// is newer than anything that this holder ever sends, and older than anything that the
-// next holder sends.
+// buried returns the record that replaces a record of the holder of version, which is
+// gone. The new record is newer than anything that this holder ever sends, and older than
+// anything that the next holder sends.
 func buried(nodeID int, version int64) record { return record{NodeID: nodeID, Version: version + 1} }
 
 // Store keeps registrations, together with the leases. NewTable returns the production
@@ -59,8 +59,8 @@ func (e *newerError) Error() string {
 		e.partition, e.now.NodeID, e.now.Version, e.now.Revision, e.sent.Version, e.sent.Revision)
 }
 
-// put writes r. It also succeeds if r is already stored, by an attempt whose answer was
-// lost.
+// put writes r. It also succeeds if an earlier attempt, whose answer was lost, has
+// already stored r.
 func put(ctx context.Context, s Store, partition string, r record) error {
 	now, applied, err := s.Write(ctx, partition, r)
 	if err != nil || applied || now.Same(r) {

@@ -9,21 +9,21 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// leaveLimit is how long it may take to withdraw offers with a ctx that has already ended.
+// leaveLimit is how long withdrawing offers may take if ctx has already ended.
 const leaveLimit = 2 * time.Second
 
 // maxOffers is how many offers one process can have registered at a time.
 const maxOffers = 100
 
 // Register registers offers of this process, up to 100 places, for as long as the agent
-// has a lease. It writes the entries again when the agent claims another node ID
-// (Reacquire); after a suspension they count again by themselves. A second offer at the
-// same place replaces the address.
+// has a lease. The entries are written again when the agent claims another node ID
+// (Reacquire). After a suspension, they become valid again without a write. A second
+// offer at the same place replaces the address.
 //
-// It returns once all offers are in the table. If any offer has an invalid name, key or
-// address, it returns an error at once and registers none. If ctx ends first, or the
-// lease is suspended meanwhile, the offers stay pending: they are written as soon as that
-// is possible, unless Deregister withdraws them.
+// Register returns once all offers are in the table. If any offer has an invalid name,
+// key or address, it returns an error at once and registers none of them. If ctx ends
+// first, or the lease is suspended meanwhile, the offers stay pending: they are written
+// as soon as possible, unless Deregister withdraws them.
 func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...Offer) error {
 	if err := d.usable(ctx, agent); err != nil {
 		return err
@@ -50,11 +50,11 @@ func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...
 	})
 }
 
-// Deregister withdraws offers; only their places matter, not their addresses. It
-// returns once the table has the change. Call it before draining, and before the agent
-// is closed. If ctx ends meanwhile, the offers are withdrawn as soon as that is
-// possible; at the latest they end with the lease. If ctx has already ended before the
-// call, Deregister waits for up to 2 s, as Leave does.
+// Deregister withdraws offers; only their places matter, not their addresses. It returns
+// once the change is in the table. Call it before draining, and before closing the agent.
+// If ctx ends meanwhile, the offers are withdrawn as soon as possible; at the latest,
+// they end with the lease. If ctx has already ended before the call, Deregister waits for
+// up to 2 s, as Leave does.
 func (d *Directory) Deregister(ctx context.Context, agent *lease.Agent, offers ...Offer) error {
 	if err := d.usable(ctx, agent); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (d *Directory) takeBack(ctx context.Context, agent *lease.Agent, fn func(ma
 		defer cancel()
 	}
 	err := d.registrar(agent).change(ctx, func(all map[place]*Address) error { fn(all); return nil })
-	if agent.Err() != nil { // without a lease nothing counts
+	if agent.Err() != nil { // without a lease, no entry is valid
 		return nil
 	}
 	return err

@@ -14,9 +14,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// registrar keeps the table in line with a process's offers. After each change, each
+// registrar keeps the table up to date with a process's offers. After each change, each
 // renewal and each failure, it compares the wanted entries with the entries that it has
-// written for the present lease; usually there is nothing to do.
+// written for the present lease. Usually they are the same.
 type registrar struct {
 	dir   *Directory
 	agent *lease.Agent
@@ -26,15 +26,15 @@ type registrar struct {
 	asked  int           // number of changes requested so far
 	done   int           // number of those changes that are in the table
 	err    error         // of the last turn
-	turned chan struct{} // closed by the next turn
+	turned chan struct{} // closed at the end of the next turn
 	wake   chan struct{}
 
-	// Used only by the loop: the last turn's error, the session, and its entries in
-	// the table.
+	// Only the loop uses these fields: the last turn's error, the session, and the
+	// session's entries in the table.
 	told     error
 	session  session
 	revision int64
-	written  map[place]*Address // a nil address: it is not known what the table has
+	written  map[place]*Address // a nil address means that the entry in the table is unknown
 	listed   map[place]bool
 }
 
@@ -75,11 +75,11 @@ func (r *registrar) change(ctx context.Context, fn func(map[place]*Address) erro
 	}
 }
 
-// loop runs until the agent ends; its entries no longer count then.
+// loop runs until the agent ends. From then on, the agent's entries are no longer valid.
 func (r *registrar) loop() {
 	defer r.dir.forget(r.agent)
 	for failures := 0; r.agent.Err() == nil; {
-		renewed := r.agent.Renewed() // called before the lease is read, so that no renewal is missed
+		renewed := r.agent.Renewed() // before the lease is read, so that no renewal is missed
 		var retry <-chan time.Time
 		if err := r.turn(); err != nil {
 			retry = time.After(rand.N(min(time.Second, 50*time.Millisecond<<min(failures, 10))) + 1)
@@ -161,7 +161,8 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 }
 
 // begin starts to register with a new lease. It reads which entries an earlier holder of
-// the node ID left, so that they are replaced, or withdrawn, as if they were ours.
+// the node ID left behind, so that they are replaced or withdrawn like those of this
+// process.
 func (r *registrar) begin(now session) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
@@ -179,8 +180,8 @@ func (r *registrar) begin(now session) error {
 	return nil
 }
 
-// list completes the list of this node ID's entries. That happens before the entries are
-// written, so that every entry that is left behind can be found.
+// list completes the list of this node ID's entries before the entries are written. So
+// every entry that is left behind can be found.
 func (r *registrar) list(wanted map[place]*Address) error {
 	missing := false
 	for p := range wanted {
@@ -212,8 +213,8 @@ func (r *registrar) list(wanted map[place]*Address) error {
 	return nil
 }
 
-// put writes one record of the session. Each attempt has a higher revision than the ones
-// before, so that an attempt that arrives late cannot replace a later one.
+// put writes one record of the session. Each attempt has a higher revision than the
+// previous ones, so that an attempt that arrives late cannot replace a newer one.
 func (r *registrar) put(partition string, rec record) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
@@ -225,7 +226,7 @@ func (r *registrar) put(partition string, rec record) error {
 	err := put(ctx, r.dir.cfg.Store, partition, rec)
 	var newer *newerError
 	if errors.As(err, &newer) && newer.now.Version == rec.Version {
-		r.revision = newer.now.Revision // the next attempt replaces it
+		r.revision = newer.now.Revision // the next attempt replaces the newer record
 		return fmt.Errorf("another Directory registers with the same lease: use only one: %w", err)
 	}
 	return err

@@ -13,7 +13,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 )
 
-// At whatever point a process ends while it registers, the sweep finds its entries.
+// If a process ends while it registers, the sweep finds its entries, at whatever point
+// the process has ended.
 func TestNoEntryWithoutItsList(t *testing.T) {
 	for enough := range 5 {
 		t.Run(fmt.Sprint(enough), func(t *testing.T) {
@@ -40,7 +41,8 @@ func TestNoEntryWithoutItsList(t *testing.T) {
 	}
 }
 
-// An entry whose answer was lost is withdrawn like one that is known to exist.
+// If the answer to the write of an entry was lost, the entry is withdrawn like one that
+// is known to exist.
 func TestDeregisterWhatIsInDoubt(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -66,7 +68,8 @@ func TestDeregisterWhatIsInDoubt(t *testing.T) {
 	})
 }
 
-// Leases that were read before an entry's lease was claimed say nothing about that lease.
+// If leases were read before the lease that an entry names was claimed, the read proves
+// nothing about that lease.
 func TestLeasesReadTooEarly(t *testing.T) {
 	h := holders{1: {"one", 5, time.Now().Add(time.Minute)}, 2: {"", 5, time.Time{}}}
 	for _, c := range []struct {
@@ -92,7 +95,7 @@ func TestLeasesReadTooEarly(t *testing.T) {
 	}
 }
 
-// stuck is a log handler that does not return before the test lets it.
+// stuck is a log handler that does not return until the test releases it.
 type stuck struct {
 	slog.Handler
 	entered chan struct{}
@@ -105,7 +108,7 @@ func (s stuck) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// A log that blocks does not keep callers from giving up.
+// Callers can give up even if the Logger blocks.
 func TestBlockedLog(t *testing.T) {
 	w := newWorld(8)
 	a := w.agent(t, nil)

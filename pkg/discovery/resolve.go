@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Instance is one live process of a service: its address, and the lease that makes
-// it count. NodeID and Version together identify an instance forever.
+// Instance is one live process of a service: its address, and the lease that makes its
+// entry valid. NodeID and Version together identify one instance, and are never reused.
 type Instance struct {
 	NodeID  int    `json:"node_id"`
 	Holder  string `json:"holder"`
@@ -37,7 +37,7 @@ func (v view) live() (list []record, ends time.Time) {
 	return list, ends
 }
 
-// counts returns how long this answer is reused, unless a lease ends earlier.
+// counts returns how long this answer is reused if no lease ends earlier.
 func (v view) counts(maxAge time.Duration) time.Duration {
 	if v.doubt.lasts > 0 {
 		return min(v.doubt.lasts, maxAge)
@@ -49,9 +49,8 @@ func instance(r record) Instance {
 	return Instance{r.NodeID, r.Holder, r.Version, Address(*r.Address).clone()}
 }
 
-// Lookup finds the instances of one service, or of one key of an endpoint, and
-// remembers the last answer, so create it once and keep it. It is safe for concurrent
-// use.
+// Lookup finds the instances of one service, or of one key of an endpoint. It remembers
+// the last answer, so create it once and keep it. It is safe for concurrent use.
 type Lookup struct {
 	asked *asked
 
@@ -66,15 +65,15 @@ type asked struct {
 	view *cached[view]
 }
 
-// Service returns a lookup of the instances of a service. It sends no request; the error
-// describes an invalid name.
+// Service returns a lookup of the instances of a service, or an error if the name is
+// invalid. It sends no request.
 func (d *Directory) Service(name string) (*Lookup, error) {
 	p, err := servicePlace(name)
 	return d.lookup(p, err)
 }
 
-// Endpoint returns a lookup of the instances at a key of an endpoint; an empty key means
-// no key. It sends no request; the error describes an invalid name.
+// Endpoint returns a lookup of the instances at a key of an endpoint, or an error if the
+// name or the key is invalid. An empty key means no key. Endpoint sends no request.
 func (d *Directory) Endpoint(name, key string) (*Lookup, error) {
 	p, err := endpointPlace(name, key)
 	return d.lookup(p, err)
@@ -90,13 +89,13 @@ func (d *Directory) lookup(p place, err error) (*Lookup, error) {
 	return &Lookup{asked: d.ask(p)}, nil
 }
 
-// Resolve returns the live instances, by node ID; an empty list is not an error. Most
-// calls read nothing, because an answer is reused for Config.MaxAge. Concurrent callers
-// share one read, which may take 2 s. For a second after a failed read, calls return its
-// error at once.
+// Resolve returns the live instances, sorted by node ID; an empty list is not an error.
+// Most calls read nothing, because an answer is reused for Config.MaxAge. Concurrent
+// callers share one read, which may take up to 2 s. For a second after a failed read,
+// calls return the error of that read at once.
 //
-// With an error, Resolve also returns the instances of the last answer, in case the
-// caller prefers an old address to none. They may have ended since.
+// If Resolve returns an error, it also returns the instances of the last answer, in case
+// the caller prefers an old address to none. These instances may have ended since.
 func (l *Lookup) Resolve(ctx context.Context) ([]Instance, error) {
 	list, _, err := l.resolve(ctx)
 	return list, err
@@ -121,9 +120,9 @@ func (l *Lookup) resolve(ctx context.Context) ([]Instance, time.Time, error) {
 
 func (d *Directory) ask(p place) *asked { return &asked{dir: d, at: p, view: newCached[view]()} }
 
-// resolve returns the live entries, and the time at which to read again even though
-// MaxAge is not over: when the first of their leases ends, or when an answer in doubt is
-// no longer reused. The time is zero if there is no such reason.
+// resolve returns the live entries, and the time at which to read again, if that is
+// before MaxAge is over: when the first of the entries' leases ends, or when an answer in
+// doubt is no longer reused. Otherwise the time is zero.
 func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return nil, time.Time{}, err
@@ -133,9 +132,9 @@ func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 		if !v.leases.ended(v.entries, v.at) {
 			return age < v.counts(a.dir.cfg.MaxAge)
 		}
-		// This answer may be based on another reader's findings that are much older, and the
-		// lease may have been renewed since. Only leases that were just read show that it has
-		// ended.
+		// According to this answer, a lease has ended. But the answer may be based on
+		// findings of another reader that are much older, and the lease may have been
+		// renewed since. Only leases that were just read show that a lease has ended.
 		soon := min(againAfter, a.dir.cfg.MaxAge)
 		return age < soon && time.Since(v.at) < soon
 	}, func(ctx context.Context) (view, error) {
@@ -149,9 +148,9 @@ func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 	return list, ends, err
 }
 
-// Watch yields the instances at once, and then each time they change. It always yields
-// the newest list, and skips changes that came and went while the caller was busy. It
-// ends when ctx ends (a nil ctx never does) or the caller breaks. While the store does
+// Watch yields the list of instances at once, and then each time it changes. It always
+// yields the newest list, and skips changes that came and went while the caller was busy.
+// It ends when ctx ends (a nil ctx never does) or the caller breaks. While the store does
 // not answer, it yields nothing. A watch reads as often as a caller that calls Resolve
 // every MaxAge, and also when a lease ends.
 func (l *Lookup) Watch(ctx context.Context) iter.Seq[[]Instance] {
@@ -184,7 +183,7 @@ func watch[T any](ctx context.Context, maxAge time.Duration, resolve func(contex
 			if err != nil {
 				every = min(every, restAfter)
 			}
-			wait := every + rand.N(every/10) // at least every: by then the answer is too old to be reused
+			wait := every + rand.N(every/10) // at least as long as every, after which the answer is too old to be reused
 			if left := time.Until(again); !again.IsZero() && left < wait {
 				wait = max(left, 0) + againAfter/10
 			}
@@ -202,7 +201,7 @@ func same(a, b []Instance) bool {
 	return slices.EqualFunc(a, b, func(x, y Instance) bool { return reflect.DeepEqual(x, y) })
 }
 
-// clone copies a list for a caller, which may change it.
+// clone copies a list, since the caller that receives the copy may change it.
 func clone(list []Instance) []Instance {
 	list = slices.Clone(list)
 	for i := range list {

@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/discovery"
 )
 
-// watches have the kinds of watches. Each returns a function that watches one lookup, and
-// yields the lengths of the lists.
+// watches contains one function for each kind of watch. Each of these returns a function
+// that watches one lookup and yields the lengths of the lists.
 var watches = map[string]func(t *testing.T, d *discovery.Directory) func(ctx context.Context) iter.Seq[int]{
 	"Watch": func(t *testing.T, d *discovery.Directory) func(ctx context.Context) iter.Seq[int] {
 		t.Helper()
@@ -53,8 +53,8 @@ func inside(names ...string) string {
 // watcher is a consumer of a watch, in a goroutine of its own.
 type watcher struct {
 	seen []int     // what the watch yielded
-	late []int     // what it yielded after the end of its context
-	end  time.Time // when it ended
+	late []int     // what the watch yielded after the end of its context
+	end  time.Time // when the watch ended
 	done chan struct{}
 }
 
@@ -74,8 +74,9 @@ func consume(ctx context.Context, watch func(ctx context.Context) iter.Seq[int])
 	return w
 }
 
-// A watch whose context ends in a later round, at whichever request, ends at once, yields
-// nothing more and leaves nothing. Another watch of the same lookup continues.
+// If the context of a watch ends in a later round, at whichever request, the watch ends
+// at once, yields nothing more and leaves no goroutine behind. Another watch of the same
+// lookup continues.
 func TestLaterRoundsAreCanceledAnywhere(t *testing.T) {
 	for name, watch := range watches {
 		for change, then := range map[string]map[string]int{"nothing": {"Watch": 1, "Names.Watch": 1}, "another": {"Watch": 2, "Names.Watch": 2}, "the end": {"Watch": 0, "Names.Watch": 0}} {
@@ -131,7 +132,7 @@ func TestLaterRoundsAreCanceledAnywhere(t *testing.T) {
 						t.Errorf("afterwards: got %d queries, want none", got)
 					}
 					again := consume(t.Context(), both)
-					fixture.Wait(time.Second) // after an error of the store it is left alone for that long
+					fixture.Wait(time.Second) // after a failed read, the directory does not read for a second
 					if len(again.seen) != 1 || again.seen[0] != then[name] {
 						t.Errorf("another watch: got %v, want [%d]", again.seen, then[name])
 					}
@@ -141,8 +142,8 @@ func TestLaterRoundsAreCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// A watch whose context ends while its consumer is busy sends no request and yields
-// nothing when the consumer comes back.
+// If the context of a watch ends while the consumer is busy, the watch sends no request
+// and yields nothing when the consumer comes back.
 func TestWatchIsCanceledWhileItsConsumerIsBusy(t *testing.T) {
 	for name, watch := range watches {
 		t.Run(name, func(t *testing.T) {

@@ -9,17 +9,19 @@ import (
 )
 
 // sharedNode is the node ID of the record in which a reader of a place's leases stores
-// its findings for the other readers: their Query of the place returns the record, and
-// they need not read the leases. The record has the times at which the leases end; each
-// reader judges by its own clock which of them are live. Its Version counts the writes, so
-// that a reader whose clock is ahead cannot store a record that is never replaced.
+// its findings for other readers. Their Query of the place returns this record, so they
+// need not read the leases. The record contains the times at which the leases end. Each
+// reader decides by its own clock which leases are live. The record's Version is the
+// number of its writes, so that a reader whose clock is ahead cannot store a record that
+// is never replaced.
 const sharedNode = -1
 
-// maxShared is a Version that only a corrupt record reaches. Readers leave such a record
-// alone, because its Version cannot be counted up forever.
+// maxShared is a Version that only a corrupt record reaches. Readers do not replace such
+// a record, because its Version cannot be incremented forever.
 const maxShared = 1 << 53
 
-// maxSharedLeases is the number of leases for which a record, of 400 KB, has room.
+// maxSharedLeases is the number of leases for which a record has room; a record has at
+// most 400 KB.
 const maxSharedLeases = 8192
 
 // share returns the record with the findings h about the entries' leases. It replaces
@@ -28,7 +30,7 @@ func share(found record, entries []record, h holders, at time.Time) record {
 	r := record{NodeID: sharedNode, Version: found.Version + 1, ReadAt: at.UnixMilli(), Leases: map[string]finding{}}
 	for _, e := range entries {
 		if h[e.NodeID].version < e.Version {
-			continue // the lease was read too early to know its present version
+			continue // the lease was read before it had the entry's version
 		}
 		l := finding{Version: e.Version}
 		if ends := h.of(e); !ends.IsZero() {
@@ -39,7 +41,8 @@ func share(found record, entries []record, h holders, at time.Time) record {
 	return r
 }
 
-// shared returns the record's findings about entries, and when they were made.
+// shared returns the record's findings about the leases of entries, and when these leases
+// were read.
 func shared(r record, entries []record) (holders, time.Time) {
 	h := holders{}
 	for _, e := range entries {
@@ -59,17 +62,18 @@ type view struct {
 	leases  holders
 	at      time.Time // when the leases were read
 	doubt   doubt
-	corrupt int // entries that were skipped
+	corrupt int // the number of entries that were skipped
 }
 
-// doubt describes leases that expired and were neither released nor taken: either their
-// holders died, or they will resume the leases as soon as an outage is over.
+// doubt describes leases that have expired, but were neither released nor claimed by
+// another holder. Either their holders have died, or the holders will resume the leases
+// as soon as an outage is over.
 type doubt struct {
 	nodes []int         // the node IDs, sorted
-	lasts time.Duration // how long the answer is reused; 0: there is no doubt
+	lasts time.Duration // how long the answer is reused; 0 if there is no doubt
 }
 
-// covers reports whether all leases of another doubt are in this one.
+// covers reports whether d contains all leases of other.
 func (d doubt) covers(other doubt) bool {
 	return !slices.ContainsFunc(other.nodes, func(n int) bool {
 		_, known := slices.BinarySearch(d.nodes, n)
@@ -77,13 +81,13 @@ func (d doubt) covers(other doubt) bool {
 	})
 }
 
-// longestDoubt bounds the time until an answer in doubt is read again.
+// longestDoubt is the longest time for which an answer in doubt is reused.
 const longestDoubt = defaultMaxAge
 
 // doubted returns the doubt about the entries' leases at time now; before is the doubt of
-// the previous answer. Each answer with the same doubt is reused twice as long as the
-// previous one: at first an outage may just have ended, later the holders are more likely
-// dead.
+// the previous answer. Each answer with the same doubt is reused for twice as long as the
+// previous one: at first, an outage may just have ended; later, the holders are more
+// likely to have died.
 func (h holders) doubted(entries []record, now time.Time, before doubt) doubt {
 	var d doubt
 	for _, r := range entries {
@@ -101,8 +105,9 @@ func (h holders) doubted(entries []record, now time.Time, before doubt) doubt {
 	return d
 }
 
-// look reads a place with one Query, and also the leases of its entries, if no reader has
-// stored findings about them recently. before is the previous answer about the place.
+// look reads a place with one Query. It also reads the leases of the place's entries,
+// unless a reader has recently stored findings about them. before is the previous answer
+// about the place.
 func (d *Directory) look(ctx context.Context, p place, before view) (view, error) {
 	all, err := queryAll(ctx, d.cfg.Store, d.cfg.Pool, p)
 	if err != nil {
@@ -126,9 +131,9 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 		return v, nil
 	}
 	v.leases, v.at = shared(left, v.entries)
-	// A record whose time is ahead of this clock is not used: it would never be too
-	// old. Nor is a record by which a lease has expired: the lease may have been renewed
-	// since the record was made.
+	// A record whose time is ahead of this reader's clock is not used, because it could
+	// be used for too long. A record that shows a lease as expired is not used either,
+	// because the lease may have been renewed since the record was written.
 	age, in := time.Since(v.at), v.leases.doubted(v.entries, time.Now(), doubt{})
 	if !d.cfg.Alone && age >= 0 && age < d.cfg.MaxAge && in.lasts == 0 && !v.leases.unaware(v.entries) {
 		return v, nil
@@ -137,23 +142,24 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 		if v.leases, v.at, err = d.read(ctx, v.entries, before.doubt); err != nil {
 			return v, err
 		}
-		// While one group was read, a lease may have expired by the older answer about
-		// another group, although it was renewed since: only leases that were just read
-		// show that one has ended.
+		// While one group was read, a lease of another group may have expired according
+		// to the earlier answer about that group, although the lease was renewed since.
+		// Only leases that were just read show that a lease has ended.
 		if again || !v.leases.ended(v.entries, v.at) || time.Since(v.at) < againAfter {
 			break
 		}
 	}
 	// An answer in doubt is not stored for others: after an outage, the first
-	// reader would make them believe that there are no instances.
+	// reader would make the others believe that there are no instances.
 	if v.doubt = v.leases.doubted(v.entries, time.Now(), before.doubt); v.doubt.lasts == 0 && !d.cfg.Alone && left.Version < maxShared && len(v.entries) <= maxSharedLeases {
 		d.publish(ctx, p, share(left, v.entries, v.leases, v.at))
 	}
 	return v, nil
 }
 
-// publish stores the findings for others. It returns no error: a reader that may not
-// write, or cannot, still has its answer, and does not try again for a minute.
+// publish stores the findings for others. It returns no error: if a reader may not or
+// cannot write, it still has its answer. After a failed write, it does not write again
+// for a minute.
 func (d *Directory) publish(ctx context.Context, p place, r record) {
 	d.mu.Lock()
 	off := time.Now().Before(d.mute)

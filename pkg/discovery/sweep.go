@@ -9,10 +9,10 @@ import (
 )
 
 // Sweep clears those entries of a pool whose lease is gone permanently (released,
-// freed, or taken by another holder) and returns how many it cleared. The reaper runs it
-// after reaping. It can run at any time, even concurrently, and nothing depends on it,
-// because such entries do not count. It reads no clock, and replaces only records that
-// are older than the next holder's first entry.
+// freed, or taken by another holder) and returns how many it cleared. The reaper calls
+// Sweep after reaping. Sweep can run at any time, even several times at once. Nothing
+// depends on it, because entries without a lease are not valid. It reads no clock, and
+// replaces only records that are older than the next holder's first entry.
 func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
 	if protocol.IsNil(s) {
 		return 0, errors.New("discovery: Sweep without a Store: use NewTable(client, table)")
@@ -46,16 +46,16 @@ func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
 	return cleared, nil
 }
 
-// over reports whether the record's holder is gone permanently, which is certain once its
-// version is not held: a version is never held again. A lease with an older version than
-// the record was read too early, and says nothing about it.
+// over reports whether the record's holder is gone permanently. That is certain once the
+// record's version is no longer held, because a version is never held again. If the lease
+// has an older version than the record, the lease was read too early and proves nothing.
 func (h holders) over(r record) bool {
 	l, ok := h[r.NodeID]
 	return ok && (l.version > r.Version || l.version == r.Version && l.session != r.Holder)
 }
 
-// bury clears the entries in a list, and then the list. The holders of all versions up to
-// version are gone permanently.
+// bury clears the entries in a list, and then the list. The caller knows that the holders
+// of all versions up to version are gone permanently.
 func bury(ctx context.Context, s Store, pool string, list record, version int64) (cleared int, err error) {
 	for _, text := range list.Places {
 		p, ok := parsePlace(text)
@@ -74,8 +74,8 @@ func bury(ctx context.Context, s Store, pool string, list record, version int64)
 	return cleared, err
 }
 
-// clearRecord writes one record, and reports whether it did. It is not an error if the
-// stored record is newer.
+// clearRecord writes one record, and reports whether it has written it. If the stored
+// record is newer, clearRecord returns no error.
 func clearRecord(ctx context.Context, s Store, partition string, r record) (bool, error) {
 	err := put(ctx, s, partition, r)
 	var newer *newerError

@@ -16,8 +16,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// table is the [Store] that keeps entries in the table of the leases. With any client, an
-// answer that DynamoDB does not send, such as `{}` from a proxy, is an error, and is not
+// table is the [Store] that keeps entries in the lease table. Whatever the client, an
+// answer that is not from DynamoDB, such as `{}` from a proxy, is an error, and is not
 // taken for an empty list or a successful write.
 type table struct {
 	entries.Sealed
@@ -28,8 +28,8 @@ type table struct {
 
 var _ Store = (*table)(nil)
 
-// NewTable returns a store that keeps entries in the table of the leases, which has the
-// given name. It needs no more permissions than an agent: GetItem, Query and UpdateItem.
+// NewTable returns a store that keeps entries in the lease table with the given name. It
+// needs no more permissions than an agent: GetItem, Query and UpdateItem.
 func NewTable(client lease.Client, name string) Store {
 	return &table{client: client, name: name, store: lease.NewDynamoDB(client, name)}
 }
@@ -37,7 +37,7 @@ func NewTable(client lease.Client, name string) Store {
 func (t *table) Leases() lease.Store { return t.store }
 
 const (
-	// mostRecords is how many records a partition can have: an entry for each node ID
+	// mostRecords is how many records a partition can contain: an entry for each node ID
 	// of the largest pool, plus the findings of readers.
 	mostRecords = protocol.MaxPoolSize + 1
 	// maxPlace is the length of "ep#", the longest name, "#" and the longest key.
@@ -62,7 +62,7 @@ func (t *table) Query(ctx context.Context, partition string) (all []record, err 
 		}
 		for _, item := range out.Items {
 			r, err := decode(item)
-			if err != nil { // a corrupt entry does not count, and its reader logs it
+			if err != nil { // a corrupt entry is not valid; its reader logs it
 				r = record{NodeID: nodeOf(item), Corrupt: err}
 			}
 			all = append(all, r)
@@ -80,7 +80,7 @@ func (t *table) Get(ctx context.Context, partition string, nodeID int) (record, 
 	}
 	r, err := decode(out.Item)
 	if err != nil {
-		return record{NodeID: nodeID}, nil // corrupt; the next write replaces it
+		return record{NodeID: nodeID}, nil // the record is corrupt; the next write replaces it
 	}
 	return r, nil
 }
@@ -105,9 +105,9 @@ func (t *table) Write(ctx context.Context, partition string, r record) (record, 
 	}
 	_, err = protocol.Checked(ctx, t.client).UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.name, Key: key(partition, r.NodeID), UpdateExpression: &set, ExpressionAttributeValues: given,
-		// A comparison with a missing attribute, or one of another type, is false, so
-		// the next write repairs a corrupt item. That is safe here, because no
-		// uniqueness depends on an entry, as it does on a lease.
+		// A comparison with an attribute that is missing or has another type is false, so
+		// the next write repairs a corrupt item. That is safe here, because no uniqueness
+		// depends on an entry, as it does on a lease.
 		ConditionExpression:                 aws.String("NOT (version > :version OR (version = :version AND revision >= :revision))"),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, protocol.Genuine)
@@ -117,7 +117,7 @@ func (t *table) Write(ctx context.Context, partition string, r record) (record, 
 		return r, true, nil
 	case !errors.As(err, &refused):
 		return record{}, false, t.failed("UpdateItem", partition, err)
-	case len(refused.Item) == 0: // DynamoDB Local may leave the item out
+	case len(refused.Item) == 0: // DynamoDB Local may leave out the item
 		now, err := t.Get(ctx, partition, r.NodeID)
 		return now, false, err
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// With any client, an answer that is not from DynamoDB is not taken for an empty list or a
-// successful write: a proxy's `{}` would otherwise unregister everybody.
+// Whatever the client, an answer that is not from DynamoDB is not taken for an empty list
+// or a successful write. Otherwise a proxy's `{}` would hide all instances.
 func TestAnswerOfSomebodyElse(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")

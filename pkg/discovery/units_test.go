@@ -52,7 +52,7 @@ func (m *metered) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, 
 	return out, err
 }
 
-// The costs of calls in docs/discovery.md, as DynamoDB Local reports them.
+// The costs of calls that DynamoDB Local reports are those in docs/discovery.md.
 func TestUnits(t *testing.T) {
 	client := dynamotest.Local(t)
 	table := dynamotest.CreateTable(t, client)
@@ -84,7 +84,7 @@ func TestUnits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range 249 { // other holders, with an ECS task's text in their leases
+	for n := range 249 { // other holders, whose leases contain the texts of an ECS task
 		if n == held.NodeID {
 			n = 249
 		}

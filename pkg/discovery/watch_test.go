@@ -51,8 +51,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// Without a reason to read earlier, a watch reads only once every MaxAge. It ends with its
-// context.
+// Without a reason to read earlier, a watch reads only once per MaxAge. It ends when its
+// context ends.
 func TestWatchIsQuiet(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -78,7 +78,7 @@ func TestWatchIsQuiet(t *testing.T) {
 	})
 }
 
-// Many callers at once lead to one request, even while the store does not answer.
+// Many concurrent callers cause only one request, even while the store does not answer.
 func TestCallersShareAnAnswer(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -109,7 +109,7 @@ func TestCallersShareAnAnswer(t *testing.T) {
 	})
 }
 
-// One of many readers reads the leases, and stores its findings for the others.
+// One of many readers reads the leases, and stores its findings for the other readers.
 func TestReadersShareLeases(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -135,11 +135,12 @@ func TestReadersShareLeases(t *testing.T) {
 			t.Errorf("leases were read by %d readers, and published %d times", looked, w.store.published)
 		}
 
-		// No reader knows a new instance's lease yet, so the next reader reads the leases.
+		// No reader has read a new instance's lease yet, so the next reader reads the
+		// leases.
 		register(t, w.directory(t, nil), w.agent(t, nil), Service{"orders", at(2)})
 		wantPorts(t, service(t, w.directory(t, nil), "orders"), 1, 2)
 
-		// A reader whose clock is ahead by an hour does not mislead the others.
+		// A reader whose clock is ahead by an hour does not mislead other readers.
 		found, err := w.store.Get(t.Context(), "orders#svc#orders", sharedNode)
 		if err != nil {
 			t.Fatal(err)
@@ -161,8 +162,8 @@ func TestReadersShareLeases(t *testing.T) {
 	})
 }
 
-// TestChurn lets processes start, be killed, leave, lose their node IDs and move for
-// an hour, with outages, lost answers and a reaper. No instance is ever returned after its
+// In TestChurn, processes start, are killed, leave, lose their node IDs and move for an
+// hour, with outages, lost answers and a reaper. No instance is ever returned after its
 // lease has ended, every live instance is found soon, and in the end no entry is left.
 func TestChurn(t *testing.T) {
 	for seed := range uint64(4) {
@@ -175,7 +176,7 @@ func churn(t *testing.T, seed uint64) {
 	w := newWorld(12)
 	d := w.directory(t, nil)
 	readers := []*Lookup{service(t, d, "orders"), service(t, w.directory(t, nil), "orders")}
-	luck := rand.New(rand.NewPCG(seed, 11)) // separate from r, because the store uses it in other goroutines
+	luck := rand.New(rand.NewPCG(seed, 11)) // luck is separate from r, because the store uses luck in other goroutines
 	w.store.lose = func(string, record) bool { return luck.IntN(10) == 0 }
 	offers := func(port int) []Offer {
 		return []Offer{Service{"orders", at(port)}, Endpoint{"shard", fmt.Sprint(port % 20), at(port)}}

@@ -68,7 +68,7 @@ func TestNilAndZero(t *testing.T) {
 	}
 }
 
-// A nil pointer in the store is found by New.
+// New returns an error if Store is a nil pointer.
 func TestNilStore(t *testing.T) {
 	if _, err := discovery.New(discovery.Config{Pool: "orders", Store: (*store)(nil)}); err == nil || !strings.Contains(err.Error(), "no Store") {
 		t.Errorf("New with a nil pointer as its Store: got %v, want an error", err)

@@ -20,8 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// tag is the key of the tag that everything that a run creates carries. The tag's value is
-// the run's name.
+// tag is the key of the tag on everything that a run creates. The tag's value is the run's name.
 const tag = "nodelease-verify"
 
 // account is the account and Region in which a run takes place.
@@ -60,7 +59,7 @@ func openAccount(ctx context.Context) (*account, error) {
 	}
 	a.id, a.caller = aws.ToString(who.Account), aws.ToString(who.Arn)
 	a.emulator = a.id == emulatorAccount
-	a.s3 = s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = a.emulator }) // otherwise the bucket's host name would lead to AWS
+	a.s3 = s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = a.emulator }) // otherwise requests would go to the bucket's host name at AWS
 	return a, nil
 }
 
@@ -71,7 +70,8 @@ func (a *account) emulatorNote() string {
 	return ""
 }
 
-// architecture returns the architecture of the functions: want, if set, or else this machine's on an emulator, which runs them here.
+// architecture returns the architecture of the functions: want, if it is set, and otherwise, on an emulator, that of this machine,
+// which runs them.
 func (a *account) architecture(want string) string {
 	switch {
 	case want != "":

@@ -11,7 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// killOne kills a task and waits until the reaper has freed its node ID. Nobody claims it in between, as its version shows.
+// killOne kills a task and waits until the reaper has freed its node ID. The version of the node ID shows that nobody claimed it in
+// between.
 func (r *run) killOne(ctx context.Context) error {
 	if len(r.tasks) == 0 {
 		return errors.New("no task runs")
@@ -38,7 +39,7 @@ func (r *run) killOne(ctx context.Context) error {
 	return nil
 }
 
-// grow raises the pool's size in the stack, and then starts tasks until they hold every node ID.
+// grow raises the pool's size in the stack, and then starts tasks until all node IDs are held.
 func (r *run) grow(ctx context.Context) error {
 	s, err := r.updateStack(ctx, r.parameters(poolName, grownSize))
 	if err == nil && s.StackStatus != cfntypes.StackStatusUpdateComplete {
@@ -54,7 +55,7 @@ func (r *run) grow(ctx context.Context) error {
 	return err
 }
 
-// release stops every task as ECS does, so that it releases its node ID.
+// release stops every task as ECS does, so that each task releases its node ID.
 func (r *run) release(ctx context.Context) error {
 	var errs []error
 	for _, t := range r.tasks {
@@ -85,7 +86,7 @@ func (r *run) release(ctx context.Context) error {
 	return nil
 }
 
-// note adds up what a task reports about its requests when it ends.
+// note adds the numbers of requests that a task reports when it ends to the totals.
 func (r *run) note(l line) {
 	for op, n := range l.Calls {
 		r.called[op] += n
@@ -93,7 +94,8 @@ func (r *run) note(l line) {
 	r.refused = append(r.refused, l.Denied...)
 }
 
-// rename changes the pool's name, which would mean another ID space. The bootstrap function must refuse, and CloudFormation must roll back.
+// rename changes the pool's name, which would create another ID space. The bootstrap function must refuse the change, and CloudFormation
+// must roll it back.
 func (r *run) rename(ctx context.Context) error {
 	if r.account.emulator {
 		for _, name := range []string{"rename", "rollback"} {
@@ -126,7 +128,7 @@ func (r *run) rename(ctx context.Context) error {
 	return nil
 }
 
-// refusal is a part of the text with which the bootstrap function refuses.
+// refusal is a part of the error with which the bootstrap function refuses a rename.
 const refusal = "set Floor to a time after its last ID"
 
 // tableGone waits until the table is deleted.

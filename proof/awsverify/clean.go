@@ -17,9 +17,10 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// stacks returns the existing stacks of a run, the pool's before the stack with its zips. If run is "", it returns those of all runs.
+// stacks returns the existing stacks of a run: the pool's stack before the stack with the zips. If run is "", it returns the stacks of all
+// runs.
 //
-// Both stacks get the tag in the request that creates them, and all other resources belong to the two. So at no moment does anything
+// Both stacks get the tag in the request that creates them, and all other resources belong to these two stacks. So at no moment does anything
 // exist that stacks does not find.
 func (a *account) stacks(ctx context.Context, run string) (found []cfntypes.Stack, err error) {
 	pages := cloudformation.NewDescribeStacksPaginator(a.cfn, &cloudformation.DescribeStacksInput{})
@@ -65,7 +66,7 @@ func (a *account) printLeft(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// clean deletes everything that carries the run's tag.
+// clean deletes everything with the run's tag.
 func (a *account) clean(ctx context.Context, run string, out io.Writer) error {
 	if err := checkRunName(run); err != nil {
 		return err
@@ -132,8 +133,8 @@ func (a *account) emptyBucket(ctx context.Context, bucket, run string, out io.Wr
 	return nil
 }
 
-// settled waits until CloudFormation no longer changes the stack, and returns the stack. Two calls in a row have to agree, since a request of a
-// killed run may still be under way at the first.
+// settled waits until CloudFormation no longer changes the stack, and returns the stack. It calls CloudFormation until two answers in a row are
+// the same, since at the first call, a request of a killed run may still be under way.
 func (a *account) settled(ctx context.Context, id string) (*cfntypes.Stack, error) {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute) // a custom resource that never answers takes 30 minutes
 	defer cancel()
@@ -171,12 +172,12 @@ func (a *account) pause(ctx context.Context) error {
 	}
 }
 
-// gone reports whether CloudFormation no longer knows the stack.
+// gone reports whether an error shows that the stack no longer exists.
 func gone(err error) bool {
 	return err != nil && code(err) == "ValidationError" && strings.Contains(err.Error(), "does not exist")
 }
 
-// code returns AWS's code of an error, or "".
+// code returns the AWS code of an error, or "" if it has none.
 func code(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {

@@ -32,14 +32,15 @@ func (a *account) deleteStack(ctx context.Context, id, run string, out io.Writer
 		if gone(err) || s.StackStatus == cfntypes.StackStatusDeleteComplete {
 			return nil
 		}
-		// INVARIANT: nothing is deleted unless the run's tag was read from that very resource.
+		// INVARIANT: a resource is deleted only if the run's tag was read from this resource itself.
 		if runOf(s.Tags) != run {
 			return fmt.Errorf("the stack %s does not carry the tag %s=%s: it stays", id, tag, run)
 		}
 		if try > deletions {
 			return fmt.Errorf("the stack %s ended as %s: %s", id, s.StackStatus, a.undeleted(ctx, s))
 		}
-		// INVARIANT: CloudFormation forgets resources that it is told to retain. So the last try retains only resources that no longer exist.
+		// INVARIANT: CloudFormation no longer tracks resources that it is told to retain. So the last try retains only resources that no longer
+		// exist.
 		if try == deletions && s.StackStatus == cfntypes.StackStatusDeleteFailed { // CloudFormation accepts RetainResources only in this state
 			if retain, err = a.goneResources(ctx, id, out); err != nil {
 				return err
@@ -69,7 +70,8 @@ func (a *account) goneResources(ctx context.Context, stack string, out io.Writer
 	return ids, err
 }
 
-// isGone reports whether a resource is known not to exist. It returns false for kinds that it cannot look up, and if it is not permitted to.
+// isGone reports whether a resource is known not to exist. It returns false for kinds of resources that it cannot look up, and if it has no
+// permission to look up the resource.
 func (a *account) isGone(ctx context.Context, kind, id string) bool {
 	var err error
 	switch {

@@ -17,10 +17,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// deletionStory is a server with AWS's answers to a program that deletes a stack. It is needed because in LocalStack a deletion never ends as
-// DELETE_FAILED, and RetainResources has no effect.
+// deletionStory is a server that answers a program that deletes a stack, as AWS does. It is needed because, in LocalStack, a deletion never
+// ends as DELETE_FAILED, and RetainResources has no effect.
 type deletionStory struct {
-	states    []string // of the stack: one before the first DeleteStack, and one after each
+	states    []string // states of the stack: one before the first DeleteStack, and one after each DeleteStack
 	resources string   // members of DescribeStackResources
 	untagged  bool
 	there     []string // physical IDs that exist

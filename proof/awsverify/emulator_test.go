@@ -48,7 +48,7 @@ func openEmulator(t *testing.T) *program {
 	return p
 }
 
-// command returns a command that runs the program, with the given answer to its question.
+// command returns a command that runs the program with the given answer to the program's question.
 func (p *program) command(t *testing.T, answer string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(t.Context(), p.binary, args...)
 	c.Stdin = strings.NewReader(answer)
@@ -61,7 +61,7 @@ func (p *program) run(t *testing.T, answer string, args ...string) (string, erro
 	return string(out), err
 }
 
-// In a whole run on an emulator, no check fails, and the checks that end as not possible here are those of the committed list.
+// In a whole run on an emulator, no check fails, and the checks that end as not possible here are exactly those in the committed list.
 func TestVerify(t *testing.T) {
 	p := openEmulator(t)
 	out, err := p.run(t, "no\n", "-run", "whole")
@@ -125,7 +125,7 @@ func draw(all []moment, n int, seed uint64) []moment {
 	return some
 }
 
-// A run that is killed at any step is found again by its tag, and resources without its tag are not deleted.
+// A run that was killed at any step is found by its tag, and resources without its tag are not deleted.
 func TestKilledAtEachStep(t *testing.T) {
 	p := openEmulator(t)
 	b := p.bystanders(t)
@@ -174,8 +174,9 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// -clean copes with a deletion in progress that it has not requested, as after a run that was killed while it deleted. Here the run is killed
-// earlier, and the test requests the deletion of its stack, because a program cannot be killed reliably in the one second that LocalStack takes.
+// -clean copes with a deletion in progress that it has not requested, such as that of a run that was killed while it deleted its stack. In this
+// test, the run is killed earlier, and the test requests the deletion, because LocalStack takes only a second for a deletion, and a program cannot
+// be killed reliably within that time.
 func TestDeletionGoesOn(t *testing.T) {
 	p := openEmulator(t)
 	b := p.bystanders(t)
@@ -244,8 +245,8 @@ func (p *program) killAt(t *testing.T, run, line, during, skip string) {
 	}
 }
 
-// awaitState returns when the pool's stack is in the state, or when the run has printed another line. In the second case the state has passed, but
-// that moment is as good as any other.
+// awaitState returns when the pool's stack is in the state, or when the run has printed another line. In the second case, the stack may have left
+// the state already, but that moment is as good as any other.
 func (p *program) awaitState(t *testing.T, run, state string, lines <-chan string) {
 	t.Helper()
 	for {
@@ -297,7 +298,7 @@ func (p *program) wantStacks(t *testing.T, run string, want int) {
 	}
 }
 
-// bystanders are resources that no clean may touch.
+// bystanders are resources that -clean must not touch.
 type bystanders struct {
 	otherRun        string
 	stacks          []string
@@ -360,7 +361,7 @@ func (p *program) present(t *testing.T) (stacks, buckets, tables []string) {
 	return stacks, buckets, got.TableNames
 }
 
-// wantNothingBut checks that the bystanders exist, all of them and nothing else.
+// wantNothingBut checks that all bystanders, and no other resources, exist.
 func (p *program) wantNothingBut(t *testing.T, b bystanders) {
 	t.Helper()
 	stacks, buckets, tables := p.present(t)

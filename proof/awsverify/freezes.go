@@ -17,15 +17,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// clocks has the readings of one invocation of the function in the folder clocks.
+// clocks contains the readings of one invocation of the function in the folder clocks.
 type clocks struct {
 	Environment string
 	Begin, End  struct{ Boot, Monotonic, Wall int64 }
 	sent, got   time.Duration // by the caller's clock
 }
 
-// pauses returns the times between two invocations, during which AWS freezes the environment.
-// An emulator freezes nothing, but shows that the measurement works.
+// pauses returns the lengths of the pauses between two invocations, during which AWS freezes
+// the environment. An emulator freezes nothing, but a run on it shows that the measurement
+// works.
 func (r *run) pauses() []time.Duration {
 	if r.account.emulator {
 		return []time.Duration{time.Second, 2 * time.Second}
@@ -33,13 +34,14 @@ func (r *run) pauses() []time.Duration {
 	return []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute}
 }
 
-// mayMiss returns how much of a pause even the clock that shows most of it may miss: two
-// clocks drift apart by less than a thousandth, and a correction sets a clock by less than
-// 50 ms. An on-demand agent tolerates more: the guards of its lease, 3 s.
+// mayMiss returns how much of a pause even the clock that shows most of the pause may miss:
+// two clocks drift apart by less than a thousandth, and a correction changes a clock by less
+// than 50 ms. An on-demand agent tolerates more: the guards of its lease, which are 3 s.
 func mayMiss(pause time.Duration) time.Duration { return pause/1000 + 50*time.Millisecond }
 
-// measureFreezes compares pauses with what each clock of a Lambda environment shows of them.
-// The agents of Lambda functions rely on the clock that shows most: docs/guarantees.md.
+// measureFreezes compares the lengths of pauses with the times that each clock of a Lambda
+// environment shows for them. The agents of Lambda functions rely on the clock that shows
+// the longest time: see docs/guarantees.md.
 func (r *run) measureFreezes(ctx context.Context) error {
 	var said []string
 	for _, pause := range r.pauses() {
@@ -58,9 +60,10 @@ func (r *run) measureFreezes(ctx context.Context) error {
 	return nil
 }
 
-// shown returns a text that compares what the clocks of an environment show between two
-// invocations with the least time between them, which is that from the answer of the first
-// to the request of the second. The error is set if no clock shows enough of that time.
+// shown returns a text that compares the times that the clocks of an environment show
+// between two invocations with the time from the answer to the first invocation to the
+// request for the second, which is the least time between them. It returns an error if no
+// clock shows enough of that time.
 func shown(before, after clocks) (string, error) {
 	least := after.sent - before.got
 	boot, mono, wall := time.Duration(after.Begin.Boot-before.End.Boot), time.Duration(after.Begin.Monotonic-before.End.Monotonic), time.Duration(after.Begin.Wall-before.End.Wall)
@@ -103,10 +106,10 @@ func (r *run) invokeClocks(ctx context.Context) (c clocks, err error) {
 	return c, json.Unmarshal(out.Payload, &c)
 }
 
-// clocksZip is the key of that function's zip in the bucket.
+// clocksZip is the key of the zip of the function clocks in the bucket.
 const clocksZip = "clocks.zip"
 
-// uploadClocks builds the function for the architecture of the run.
+// uploadClocks builds the function clocks for the architecture of the run, and uploads it.
 func (r *run) uploadClocks(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "nodelease-verify-")
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The check fails only if no clock shows the pause; a single clock is enough.
+// The check fails only if no clock shows the pause: a single clock that shows it is
+// enough.
 func TestShown(t *testing.T) {
 	const pause = 30 * time.Second
 	for name, c := range map[string]struct {

@@ -1,8 +1,8 @@
 // Command awsverify tries the product on AWS, in the account of anyone who runs it (make aws-verify). It prints the resources that it
-// will create and their costs, asks, deploys the plain template as a throw-away stack, and makes the checks that a laptop cannot make:
-// the bootstrap function's seed, a claim with the real task role, a killed task and the reaper's schedule, an alarm that reaches a
-// queue, a refused rename and its roll-back. Then it deletes everything and writes a dated report. Each check ends as seen, failed or
-// not possible here.
+// will create and their costs, and asks for confirmation. It then deploys the plain template as a throw-away stack, and makes the checks
+// that cannot be made on a laptop: the bootstrap function's seed, a claim with the real task role, a killed task and the reaper's schedule,
+// an alarm that reaches a queue, a refused rename and its roll-back. Then it deletes everything and writes a dated report. Each check ends
+// as seen, failed or not possible here.
 //
 // Everything that awsverify creates belongs to two CloudFormation stacks, which get the tag nodelease-verify=RUN in the requests that create
 // them. So a run that is interrupted at any time, even by SIGKILL, can be found again:
@@ -51,7 +51,8 @@ func main() {
 	flag.BoolVar(&o.yes, "yes", false, "do not ask")
 	flag.Parse()
 
-	// The first interrupt ends the checks and begins the deletion of everything; the second ends that too.
+	// The first interrupt ends the checks and begins the deletion of everything that was created. The second interrupt also ends the
+	// deletion.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := verify(ctx, o, os.Stdin, os.Stdout); err != nil {
@@ -101,7 +102,7 @@ func verify(ctx context.Context, o options, in io.Reader, out io.Writer) error {
 
 	r := newRun(a, t, o, out)
 	failed := r.do(ctx, steps)
-	r.takeAway(context.WithoutCancel(ctx)) // created resources are deleted whatever the checks find, and also after an interrupt
+	r.takeAway(context.WithoutCancel(ctx)) // created resources are deleted whatever the checks find, even after an interrupt
 	path, err := r.writeReport(o.report)
 	if err != nil {
 		return err

@@ -19,11 +19,11 @@ const (
 	notHere     outcome = "not possible here"
 )
 
-// check is one thing that the run has to show.
+// check is something that the run has to show.
 type check struct {
 	name string
 	what string
-	// emulator is the reason why an emulator may not be able to show it, or empty if it must.
+	// emulator is the reason why an emulator may not be able to show it, or empty if an emulator must show it.
 	emulator string
 }
 
@@ -65,7 +65,8 @@ func (r *run) record(name string, o outcome, detail string) {
 	fmt.Fprintf(r.out, "check: %s: %s: %s\n", name, o, r.results[name].detail)
 }
 
-// judge records a check as seen if err is nil, as not possible here if the emulator is known not to show it, and otherwise as failed.
+// judge records a check as seen if err is nil, as not possible here if the run is on an emulator that is known not to show it, and
+// otherwise as failed.
 func (r *run) judge(name string, err error, seen string) {
 	switch why := checkNamed(name).emulator; {
 	case err == nil:
@@ -103,7 +104,7 @@ func (r *run) result(name string) result {
 	return result{failedCheck, "not reached"}
 }
 
-// verifiedDir is the folder of the reports about AWS. Reports about an emulator do not belong there.
+// verifiedDir is the folder for reports about AWS. Reports about an emulator do not belong there.
 const verifiedDir = "docs/verified"
 
 func (r *run) writeReport(path string) (string, error) {
@@ -153,7 +154,7 @@ func commit() string {
 	return strings.TrimSpace(string(out))
 }
 
-// without returns all steps but those whose names are in the list, which is separated by commas.
+// without returns all steps except those named in names, a list separated by commas.
 func without(names string) (steps []step, err error) {
 	skipped := map[string]bool{}
 	for _, n := range strings.Split(names, ",") {

@@ -50,7 +50,7 @@ func newRun(a *account, t *template, o options, out io.Writer) *run {
 	}
 }
 
-// step does something, and records the results of its checks. An error that it returns ends the run, because later steps depend on its effect.
+// step is one step of a run. It records the results of its checks. If do returns an error, the run ends, because later steps depend on this step.
 type step struct {
 	name string
 	do   func(*run, context.Context) error
@@ -72,7 +72,7 @@ var allSteps = []step{
 	{"rename", (*run).rename},
 }
 
-// do does the steps in order, until one of them fails.
+// do carries out the steps in order, until one of them fails.
 func (r *run) do(ctx context.Context, steps []step) error {
 	for _, s := range steps {
 		fmt.Fprintln(r.out, "step:", s.name)
@@ -83,7 +83,7 @@ func (r *run) do(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// takeAway deletes everything that the run has created, and checks that it is gone.
+// takeAway deletes everything that the run has created, and checks that all of it is gone.
 func (r *run) takeAway(ctx context.Context) {
 	for _, t := range r.tasks {
 		t.kill()
@@ -168,7 +168,8 @@ func (r *run) parameters(pool string, size int) map[string]string {
 
 // createStack creates a stack with the run's tag, and waits for it.
 //
-// INVARIANT: everything that a run creates gets the run's tag in the request that creates it, so that -clean finds it whenever the run is killed.
+// INVARIANT: everything that a run creates gets the run's tag in the request that creates it, so that -clean finds everything, whenever the run
+// is killed.
 func (a *account) createStack(ctx context.Context, name, body, run string, parameters map[string]string) (*cfntypes.Stack, error) {
 	made, err := a.cfn.CreateStack(ctx, &cloudformation.CreateStackInput{
 		StackName: &name, TemplateBody: &body, Parameters: parameterList(parameters),
@@ -181,7 +182,7 @@ func (a *account) createStack(ctx context.Context, name, body, run string, param
 	return a.wantStatus(ctx, aws.ToString(made.StackId), cfntypes.StackStatusCreateComplete)
 }
 
-// updateStack changes the parameters of a stack, and waits.
+// updateStack changes the parameters of the pool's stack, and waits until the change has ended.
 func (r *run) updateStack(ctx context.Context, parameters map[string]string) (*cfntypes.Stack, error) {
 	if _, err := r.account.cfn.UpdateStack(ctx, &cloudformation.UpdateStackInput{
 		StackName: &r.stack, TemplateBody: &r.template.body, Parameters: parameterList(parameters),
@@ -204,7 +205,7 @@ func (a *account) wantStatus(ctx context.Context, id string, want cfntypes.Stack
 	return s, nil
 }
 
-// reasons returns the reasons that the stack's events give for failures.
+// reasons returns the reasons for failures in the stack's events.
 func (a *account) reasons(ctx context.Context, id string) string {
 	events, err := a.cfn.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &id})
 	if err != nil {

@@ -85,8 +85,8 @@ func (r *run) bucketTag(ctx context.Context) error {
 	return fmt.Errorf("the bucket %s does not carry the tag", r.bucket)
 }
 
-// assumeRole assumes the task role, and waits until DynamoDB knows the role's permissions, for which IAM needs some seconds. Every later refusal counts
-// as a failure.
+// assumeRole assumes the task role, and waits until the role's permissions take effect in DynamoDB, which takes a few seconds. Every refusal after
+// that is a failure.
 func (r *run) assumeRole(ctx context.Context) error {
 	arn := r.outputs["VerifyRole"]
 	return r.eventually(ctx, patience, func(ctx context.Context) error {
@@ -119,7 +119,7 @@ func key(group string, nodeID int) map[string]dynamodbtypes.AttributeValue {
 	}
 }
 
-// claim starts a task for each node ID, and one more, which must be refused.
+// claim starts one task for each node ID, and one more task, which must be refused.
 func (r *run) claim(ctx context.Context) error {
 	for range poolSize {
 		t, err := r.startTask(ctx)
@@ -142,7 +142,7 @@ func (r *run) claim(ctx context.Context) error {
 	return nil
 }
 
-// makeIDs has a task make IDs. It returns an error if one of them was made before, or if another task has the same node ID.
+// makeIDs makes a task make IDs. It returns an error if one of these IDs was made before, or if another task has the same node ID.
 func (r *run) makeIDs(t *task) error {
 	if err := t.ask("ids"); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (r *run) watchAlarms(ctx context.Context) error {
 	}), "OK")
 	within := patience
 	if r.account.emulator {
-		within = 5 * time.Second // waiting longer is useless: its scheduler ignores them
+		within = 5 * time.Second // waiting longer is useless: the emulator's scheduler ignores alarms with metric math
 	}
 	evaluated := func(a cwtypes.MetricAlarm) bool { return a.StateValue != cwtypes.StateValueInsufficientData }
 	r.judge("metric-math", r.eventually(ctx, within, func(ctx context.Context) error {
@@ -280,7 +280,7 @@ func (r *run) alarmName(ctx context.Context, text string) (string, error) {
 	return "", fmt.Errorf("the stack has no alarm with %s in its logical ID", text)
 }
 
-// alarmArrived returns an error unless the queue has a message of the alarm "exhausted".
+// alarmArrived returns an error unless the queue contains a message from the alarm "exhausted".
 func (r *run) alarmArrived(ctx context.Context) error {
 	name, err := r.alarmName(ctx, "exhausted")
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// taskArgument is the argument that makes this program one task: a process that gets its table, its pool and the task role's credentials from its
-// environment, as on ECS. It answers each word on standard input with a line of JSON on standard output, and ends with its parent.
+// taskArgument is the argument that makes this program a task: a process that reads its table, its pool and the task role's credentials from its
+// environment, as on ECS. A task answers each word on standard input with a line of JSON on standard output, and ends when its parent ends.
 const taskArgument = "task"
 
 // line is a message of a task.
@@ -35,7 +35,7 @@ type line struct {
 	Calls   map[string]int `json:"calls,omitempty"`  // requests by operation
 	Denied  []string       `json:"denied,omitempty"` // requests that AWS refused to the role
 	Error   string         `json:"error,omitempty"`
-	Full    bool           `json:"full,omitempty"` // the task found every node ID held
+	Full    bool           `json:"full,omitempty"` // the task found all node IDs held
 }
 
 // recorder counts a client's requests.
@@ -130,7 +130,7 @@ func taskRun(out *json.Encoder) error {
 	return errors.New("the parent is gone") // the task ends without a release, as after a crash
 }
 
-// task is a task's process, as its parent sees it.
+// task is the process of a task, as its parent uses it.
 type task struct {
 	process *exec.Cmd
 	in      io.WriteCloser
@@ -195,7 +195,7 @@ func (t *task) kill() {
 	_ = t.process.Wait() // "signal: killed"
 }
 
-// calls returns a list of how many requests all tasks made, by operation.
+// calls returns a text with the number of requests of all tasks, by operation.
 func (r *run) calls() string {
 	var parts []string
 	for _, op := range slices.Sorted(maps.Keys(r.called)) {

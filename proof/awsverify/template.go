@@ -32,12 +32,12 @@ type template struct {
 	dir     string
 	body    string // of the pool's stack
 	counts  map[string]int
-	alarmed int // how many metrics its alarms watch, for the price
+	alarmed int // how many metrics the alarms watch, for the price
 }
 
 // zipsStack returns the template of the stack with the bucket for the functions' zips.
 func zipsStack(run string) string {
-	text, _ := json.Marshal(object{"Resources": object{"Zips": object{ // cannot fail: it has only strings, booleans and maps
+	text, _ := json.Marshal(object{"Resources": object{"Zips": object{ // cannot fail: the value contains only strings, booleans and maps
 		"Type": "AWS::S3::Bucket", "DeletionPolicy": "Delete", "UpdateReplacePolicy": "Delete",
 		"Properties": object{
 			"Tags":                           tagsOf(run),
@@ -50,7 +50,8 @@ func zipsStack(run string) string {
 func tagsOf(run string) []any { return []any{object{"Key": tag, "Value": run}} }
 
 // readTemplate reads the output of make template and adds what the run needs: a role for its tasks, with the policy that the template makes
-// for them, and a queue that receives the alarms. It also makes sure that nothing outlives its stack, and tags the table with the run's tag.
+// for them, and a queue that receives the alarms. It also makes sure that no resource outlives its stack, and puts the run's tag on the
+// table.
 func readTemplate(dir, run string) (*template, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "nodelease.template.json"))
 	if err != nil {
@@ -110,7 +111,7 @@ func readTemplate(dir, run string) (*template, error) {
 	return t, nil
 }
 
-// add adds the resources of the run to the template's.
+// add adds the resources of the run to the resources of the template.
 func (t *template) add(resources object, policy, topic string) {
 	ref := func(id string) object { return object{"Ref": id} }
 	arn := func(id string) object { return object{"Fn::GetAtt": []any{id, "Arn"}} }
@@ -131,7 +132,7 @@ func (t *template) add(resources object, policy, topic string) {
 	resources[queue+"Subscription"] = object{"Type": "AWS::SNS::Subscription", "Properties": object{
 		"TopicArn": ref(topic), "Protocol": "sqs", "Endpoint": arn(queue),
 	}}
-	// The function that reads its clocks has a role that permits nothing, so that it leaves no log behind.
+	// The role of the function clocks permits nothing, so that the function leaves no log behind.
 	byLambda := statement(object{"Service": "lambda.amazonaws.com"}, object{"Action": "sts:AssumeRole"}, nil)
 	trusted = byLambda["Statement"].([]any)[0].(object)
 	delete(trusted, "Resource")
@@ -161,7 +162,7 @@ func alarmedMetrics(properties object) (n int) {
 	return n
 }
 
-// Prices of docs/cost.md, in US dollars (a test compares them), and how many metrics poolmetric writes for a pool.
+// Prices from docs/cost.md, in US dollars (a test compares them), and the number of metrics that poolmetric writes for a pool.
 const (
 	priceMetric    = 0.30
 	priceAlarm     = 0.10

@@ -37,7 +37,7 @@ func testRun(emulator bool) *run {
 	return newRun(a, &template{}, options{run: "r"}, io.Discard)
 }
 
-// On an emulator, only checks that it is known not to show may end as not possible here; on AWS, none may.
+// On an emulator, only checks that it is known not to be able to show may end as not possible here. On AWS, no check may.
 func TestOutcomes(t *testing.T) {
 	for _, emulator := range []bool{false, true} {
 		for _, c := range checks {
@@ -54,7 +54,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A check that was never reached has failed, so that the report of a run that stopped early does not look like success.
+// A check that was never reached counts as failed, so that the report of a run that stopped early does not look like a
+// success.
 func TestNotReached(t *testing.T) {
 	r := testRun(false)
 	r.judge("deploy", nil, "seen")
@@ -63,7 +64,7 @@ func TestNotReached(t *testing.T) {
 	}
 }
 
-// The first result of a check counts, so that a later success cannot hide a failure.
+// Only the first result of a check is recorded, so that a later success cannot hide a failure.
 func TestFirstWordCounts(t *testing.T) {
 	r := testRun(false)
 	r.judge("claim", io.ErrUnexpectedEOF, "")
@@ -117,7 +118,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A draw has different moments in their order, the same seed always draws the same, and every moment is drawn by some seed.
+// A draw contains different moments in their order. The same seed always draws the same moments, and every moment is drawn
+// by some seed.
 func TestDraw(t *testing.T) {
 	all := make([]moment, 18)
 	for i := range all {

@@ -43,9 +43,9 @@ func TestKill9(t *testing.T) {
 	}
 }
 
-// A process is frozen for longer than its lease, and another takes its node ID. When the
-// frozen process thaws, it makes no ID in the other's milliseconds, whatever it was doing
-// when it was frozen.
+// A process is frozen for longer than its lease, and another process claims its node ID.
+// After the thaw, the first process makes no ID in the milliseconds of the second one,
+// whatever it was doing when it was frozen.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
@@ -87,7 +87,7 @@ func TestFreeze(t *testing.T) {
 		w.frozen = false
 		f.mu.Unlock()
 	}
-	// A freeze that is shorter than the lease goes unnoticed.
+	// A freeze that is shorter than the lease has no effect.
 	var w *worker
 	f.until("holder", func() bool {
 		if held := holders(); len(held) > 0 {
@@ -105,7 +105,8 @@ func TestFreeze(t *testing.T) {
 }
 
 // The wall clock of a running process is set forward and back by hours, and the process is
-// killed while its clock is ahead. Its successors make no ID with a time that it used.
+// killed while its clock is ahead. Its successors make no ID with a time that the process
+// has used.
 func TestWallClockSteps(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 12)
@@ -123,7 +124,7 @@ func TestWallClockSteps(t *testing.T) {
 			step(w, "1h")
 			w.more("ids", 20)
 			step(w, "-1h") // no IDs can be made until the clock catches up, but the lease goes on
-			step(w, "-5s") // no IDs for 5 s: stamps did not follow the clock while it was an hour ahead
+			step(w, "-5s") // no IDs for 5 s: the stamps did not follow the clock while it was an hour ahead
 			step(w, "1h0m5s")
 			w.more("ids", 20)
 			step(w, "-300ms") // IDs continue, ahead of the clock
@@ -166,8 +167,8 @@ const (
 	requestsVanish = `{"name":"requests","type":"timeout","stream":"upstream","attributes":{"timeout":0}}`
 )
 
-// A proxy lets requests through and loses the answers, so the writes are done. The holder is
-// suspended, keeps asking, and resumes with the first answer that it gets.
+// A proxy passes on requests but loses the answers, so the writes are applied. The holder is
+// suspended, keeps sending requests, and resumes with the first answer that it receives.
 func TestAnswersLost(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
@@ -214,8 +215,8 @@ func TestBlackHole(t *testing.T) {
 	}
 }
 
-// Connections are slow, cut into pieces, reset, or lose requests or answers, one or several
-// at a time, while workers on four node IDs are replaced.
+// While workers on four node IDs are replaced, one or several connections at a time are
+// slow, split data into pieces, are reset, or lose requests or answers.
 func TestBadNetwork(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 4)
@@ -263,7 +264,7 @@ func (f *fleet) ended(w *worker) bool {
 }
 
 // The server is gone for longer than any lease, and comes back. No process ends meanwhile,
-// and every holder continues with the node ID and the version that it had.
+// and every holder continues with the same node ID and version.
 func TestServerGone(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 6)
@@ -285,7 +286,7 @@ func TestServerGone(t *testing.T) {
 		for _, w := range live {
 			w.until("suspension", func() bool { return w.lines["suspended"] > suspended[w] })
 		}
-		for time.Since(gone) < 4*ttl { // corresponds to a minute with leases of 15 s
+		for time.Since(gone) < 4*ttl { // corresponds to a minute for leases of 15 s
 			live[0].more("unanswered", 1)
 		}
 		f.serve()

@@ -21,13 +21,13 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// ttl is the TTL of all leases here. It stands in for 15 s in production: one second here is
-// 15 there.
+// ttl is the TTL of all leases in these tests. In production it is 15 s, so one second here stands
+// for 15 s in production.
 const ttl = time.Second
 
 var rounds = flag.Int("rounds", 1, "run the tests this many times longer")
 
-// The paths of the programs, which are built once.
+// The paths of the two programs. Each is built once.
 var workerBinary, steppingBinary string
 
 func TestMain(m *testing.M) {
@@ -73,7 +73,7 @@ func build(dir string) error {
 	if err := os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace":{%q:%q}}`, file, changed), 0o600); err != nil {
 		return err
 	}
-	if _, err := os.ReadDir("worker"); err != nil { // so that go test runs again after a change of a file in it
+	if _, err := os.ReadDir("worker"); err != nil { // so that go test does not use a cached result after a change in the folder worker
 		return err
 	}
 	workerBinary, steppingBinary = filepath.Join(dir, "worker"), filepath.Join(dir, "stepping")
@@ -88,7 +88,7 @@ func build(dir string) error {
 	return nil
 }
 
-// fleet has the workers on one pool, and everything that they reported.
+// fleet contains the workers on one pool, and everything that they have reported.
 type fleet struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -97,10 +97,10 @@ type fleet struct {
 	server *embeddeddb.Server
 
 	mu      sync.Mutex
-	heard   sync.Cond // signals that a line came, or that the time is up
+	heard   sync.Cond // signals that a line has come, or that the time is up
 	workers []*worker
 	ids     map[int64]int // from an ID to the worker that made it
-	owner   map[int64]int // from a node ID's millisecond to the worker that stamped it
+	owner   map[int64]int // from a millisecond of a node ID to the worker that stamped it
 	uses    map[int][]use // by node ID
 	broken  []string
 }
@@ -120,8 +120,8 @@ type worker struct {
 	recent  []string
 }
 
-// use is an observation that a lease could be relied on at some moment between two readings
-// of the clock that all processes share.
+// use is an observation: a lease could be relied on at some moment between two readings of the
+// clock that all processes share.
 type use struct {
 	who      int
 	version  int
@@ -151,8 +151,7 @@ func newFleet(t *testing.T, numbers int) *fleet {
 	return f
 }
 
-// serve starts the server, at its previous address and with its previous data, if it ran
-// before.
+// serve starts the server. If the server ran before, it gets its previous address and data.
 func (f *fleet) serve() {
 	server, err := embeddeddb.New(embeddeddb.Options{Data: f.data})
 	if err != nil {
@@ -212,8 +211,8 @@ func (f *fleet) start(binary, addr string, args ...string) *worker {
 	return w
 }
 
-// listen reads a worker's lines until it ends. It ignores a last line without a newline,
-// which a kill cut off.
+// listen reads a worker's lines until the worker ends. It ignores a last line without a newline,
+// because a kill has cut it off.
 func (w *worker) listen(out io.Reader) {
 	for r := bufio.NewReader(out); ; {
 		line, err := r.ReadString('\n')
@@ -225,7 +224,7 @@ func (w *worker) listen(out io.Reader) {
 		w.heard.Broadcast()
 		w.mu.Unlock()
 	}
-	_ = w.cmd.Wait() // the error says only how the worker ended, which the test knows
+	_ = w.cmd.Wait() // the error describes only how the worker ended, which the test does not need
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
@@ -247,7 +246,8 @@ func (w *worker) hear(line string) {
 				w.breaks("ID %d was made by worker %d and by worker %d", id, other, w.number)
 			}
 			w.fleet.ids[id] = w.number
-			// The lowest 12 bits are the sequence; the others are the millisecond and the node ID.
+			// The lowest 12 bits are the sequence. The other bits are the millisecond and the node
+			// ID.
 			if other, ok := w.owner[id>>12]; ok && other != w.number {
 				w.breaks("a millisecond of node %d was stamped by worker %d and by worker %d", id>>12&1023, other, w.number)
 			}
@@ -337,7 +337,7 @@ func (w *worker) count(kind string) int {
 	return w.lines[kind]
 }
 
-// held returns the worker's last claim.
+// held returns the node ID and the version of the worker's last claim.
 func (w *worker) held() (node, version int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -363,19 +363,19 @@ func (w *worker) kill() {
 	w.until(fmt.Sprintf("end of worker %d", w.number), func() bool { return w.ended })
 }
 
-// stop tells a worker to release its node ID and to end.
+// stop tells a worker to release its node ID and to end, and waits for the end.
 func (w *worker) stop() {
 	w.order("stop")
 	w.until(fmt.Sprintf("end of worker %d", w.number), func() bool { return w.ended })
 }
 
-// end kills the remaining processes and judges everything that was reported.
+// end kills the remaining workers and judges everything that was reported.
 func (f *fleet) end() {
 	f.mu.Lock()
 	left := append([]*worker(nil), f.workers...)
 	f.mu.Unlock()
 	for _, w := range left {
-		_ = w.cmd.Process.Kill() // it may have ended already
+		_ = w.cmd.Process.Kill() // the worker may have ended already
 	}
 	f.mu.Lock()
 	for _, w := range left {
@@ -392,8 +392,8 @@ func (f *fleet) end() {
 	f.t.Logf("%d workers, %d IDs, %d milliseconds, %d uses of the lease", len(f.workers), len(f.ids), len(f.owner), uses)
 }
 
-// judgeUses judges that no two processes relied on one node ID at the same time, and that
-// versions grew: every use of an older version must have begun before any use of a newer
+// judgeUses checks that no two processes relied on the same node ID at the same time, and that
+// versions increased: every use of an older version must have begun before any use of a newer
 // version ended.
 func (f *fleet) judgeUses() (n int) {
 	for node, uses := range f.uses {
@@ -419,7 +419,7 @@ func (f *fleet) judgeUses() (n int) {
 	return n
 }
 
-// item reads a node ID's item without a proxy.
+// item reads a node ID's item directly, not through a proxy.
 func (f *fleet) item(node int) lease.Lease {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)

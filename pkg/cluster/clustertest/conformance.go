@@ -1,4 +1,5 @@
-// Package clustertest has the test suite that every [cluster.Coordinator] passes.
+// Package clustertest contains the test suite that every [cluster.Coordinator] must pass,
+// and a Coordinator in memory.
 package clustertest
 
 import (
@@ -20,8 +21,8 @@ import (
 // Backend is a coordinator under test.
 type Backend struct {
 	cluster.Coordinator
-	// Age makes every recorded heartbeat and publication look older by a duration, so that
-	// no test has to wait.
+	// Age makes every recorded heartbeat and publication look older by the given
+	// duration, so that no test has to wait.
 	Age func(t *testing.T, by time.Duration)
 }
 
@@ -94,7 +95,7 @@ func seeEachOther(t *testing.T, b Backend) {
 	began := time.Now()
 	beat(t, b, c)
 	got := beat(t, b, a)["c"]
-	// The time may be a lower bound, one time-out before the answer.
+	// The recorded time may be a lower bound: one time-out before the answer.
 	if age := time.Since(got.Heartbeat).Abs(); age > timeout+time.Since(began) {
 		t.Errorf("its heartbeat was %v ago", age)
 	}
@@ -122,8 +123,8 @@ func silence(t *testing.T, b Backend) {
 	if seen := beat(t, b, c); names(seen) != "c" {
 		t.Errorf("after the time-out: %q", names(seen))
 	}
-	// Others have dropped the session and may have acted on that, so the member must come
-	// back with a new session.
+	// Others have dropped the session and may have acted on its end, so the member must
+	// come back with a new session.
 	if _, err := b.Heartbeat(t.Context(), cluster.Beat{Self: a, At: time.Now(), Timeout: timeout}); !errors.Is(err, cluster.ErrDropped) {
 		t.Errorf("the heartbeat of a dropped session: got %v, want ErrDropped", err)
 	}

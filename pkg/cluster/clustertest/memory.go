@@ -121,7 +121,7 @@ func (c *Memory) Known(ctx context.Context, clusterName string) (map[string]clus
 	defer c.mu.Unlock()
 	all := map[string]cluster.Versions{}
 	for key, p := range c.known[clusterName] {
-		all[key] = p.known // replaced, never changed
+		all[key] = p.known // p.known is replaced, never changed
 	}
 	return all, nil
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 )
 
-// With any client, an answer that is not from DynamoDB does not count as a heartbeat, as
-// an empty cluster or as a publication. An answer without the requested item does not
-// count as a refusal.
+// Whatever the client, an answer that is not from DynamoDB is not taken for a successful
+// heartbeat, an empty cluster or a successful publication. An answer without the
+// requested item is not taken for a refusal.
 func TestAnswerOfSomebodyElse(t *testing.T) {
 	named, body := false, "{}"
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -49,8 +49,8 @@ func TestAnswerOfSomebodyElse(t *testing.T) {
 	if err := tab.Publish(t.Context(), self, 1, cluster.Versions{}); !errors.Is(err, protocol.ErrNotDynamoDB) {
 		t.Errorf("Publish returned %v for an answer without an item, want ErrNotDynamoDB", err)
 	}
-	// An answer that has an item, but does not have DynamoDB's headers or was damaged,
-	// does not count either.
+	// An answer that contains an item, but lacks DynamoDB's headers or was damaged, is
+	// not accepted either.
 	body = `{"Attributes":{"pool_group":{"S":"orders#node"},"node_id":{"N":"1"},"session_id":{"S":"s"},"version":{"N":"1"}}}`
 	for _, named = range []bool{false, true} {
 		if snap, err := tab.Heartbeat(t.Context(), cluster.Beat{Self: self, At: time.Now(), Timeout: timeout}); !errors.Is(err, protocol.ErrNotDynamoDB) {

@@ -21,8 +21,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// scales is a client that adds up the cost of requests for each partition key, by the
-// sizes of items.
+// scales is a client that adds up the cost of requests for each partition key. It
+// computes the cost from the sizes of the items.
 type scales struct {
 	lease.Client
 	mu            sync.Mutex
@@ -50,7 +50,7 @@ func (s *scales) add(to map[string]float64, partition types.AttributeValue, v fl
 	s.requests++
 }
 
-// blocks returns how many blocks of a size an item has, at least one.
+// blocks returns how many blocks of the given size an item takes, at least one.
 func blocks(item attributes, size int) float64 {
 	return float64(max((dynamotest.ItemBytes(item)+size-1)/size, 1))
 }
@@ -86,13 +86,13 @@ func (s *scales) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*
 	return s.Client.Query(ctx, in, o...)
 }
 
-// These are the limits of one partition in a second, and the time between heartbeats.
+// These are the limits of one partition per second, and the time between heartbeats.
 const (
 	mostReads, mostWrites = 3000, 1000
 	every                 = 5 // seconds
 )
 
-// change replaces sessions of members, spread over all parts.
+// change gives n members, spread over all parts, new sessions.
 func (l *large) change(n int) {
 	for i := range n {
 		m := &l.members[1+i*(len(l.members)-2)/n]
@@ -102,7 +102,8 @@ func (l *large) change(n int) {
 }
 
 // While members come and go, the digest of the largest cluster stays within the limits of
-// a partition. The test adds up the real requests by the sizes of their items.
+// a partition. The test sends real requests and computes their cost from the sizes of the
+// items.
 func TestDigestWithinOnePartition(t *testing.T) {
 	members := protocol.MaxPoolSize
 	if testing.Short() {
@@ -112,7 +113,7 @@ func TestDigestWithinOnePartition(t *testing.T) {
 	reader, keeper := weigh(l.client), weigh(l.client)
 	l.table.client, l.keeper.client = reader, keeper
 	d := l.table.digestOf(l.reader)
-	l.heartbeat(t, true) // takes in all parts
+	l.heartbeat(t, true) // reads all parts
 	shares := map[string]float64{}
 	for _, m := range l.members {
 		shares[d.copyOf(m)]++
@@ -152,14 +153,14 @@ func TestDigestWithinOnePartition(t *testing.T) {
 	t.Logf("all changed: %v write units on the busiest", keeper.writes[d.partition])
 }
 
-// A reader does not use forged changes, or changes that do not lead to the hashes in item
-// 0. It reads the part instead.
+// A reader does not use changes that are forged or that result in parts without the
+// hashes in item 0. It reads the parts instead.
 func TestChangesThatDoNotMatch(t *testing.T) {
 	forged, err := pack([]byte(`[{"from":"x","parts":{}},{"from":"x","parts":{"1":{"gone":["a"],"came":[{"cluster":"stock","name":"b","session_id":"c"}]}}}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong := func(l *large) string { // changes from the right list, with the wrong members
+	wrong := func(l *large) string { // changes that start from the right list, but contain the wrong members
 		d := l.table.digestOf(l.reader)
 		packed, err := pack(fmt.Appendf(nil, `[{"from":%q,"parts":{"1":{"gone":[%q]}}}]`, sum([]byte(d.listed)), l.members[301].SessionID))
 		if err != nil {
@@ -198,8 +199,9 @@ func TestChangesThatDoNotMatch(t *testing.T) {
 	}
 }
 
-// A reader that missed writes of the digest catches up by the changes, up to as many as
-// item 0 has. These may add and remove members and parts.
+// A reader that missed writes of the digest catches up with the changes in item 0, if it
+// did not miss more writes than these cover. The changes may add and remove members and
+// parts.
 func TestChangesOfSeveralWritings(t *testing.T) {
 	l := newLarge(t, 1030)
 	l.heartbeat(t, true)
@@ -238,7 +240,7 @@ func TestChangesAreBounded(t *testing.T) {
 	}
 	members := fleetOf(2000)
 	for i := range 8 {
-		for j := range 150 { // sessions are random, so they cannot be compressed
+		for j := range 150 { // random sessions cannot be compressed
 			members[j].SessionID = uuid.NewString()
 		}
 		var changed []string

@@ -9,9 +9,10 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// Item 0 of the digest has the latest changes of members, so that a reader need not read a
-// whole part because of one change: if all N readers read a part for each change, a
-// partition could not serve them. Older releases ignore the changes and read the parts.
+// Item 0 of the digest contains the latest changes of members, so that a reader need not
+// read a whole part because of one change. If every reader read a part after each change,
+// a single partition could not serve them all. Older releases ignore the changes and read
+// the parts.
 
 // step is the change from one list of parts to the next.
 type step struct {
@@ -19,26 +20,28 @@ type step struct {
 	Parts map[string]change `json:"parts"`
 }
 
-// change has the sessions that left a part, and the members that joined it or changed.
+// change contains the sessions that left a part, and the members that joined the part or
+// changed.
 type change struct {
 	Gone []string         `json:"gone,omitempty"`
 	Came []cluster.Member `json:"came,omitempty"`
 }
 
 const (
-	// stepsKept is the number of writes for which a step is kept. The time between a
-	// reader's heartbeats is at most three times that of the keeper.
+	// stepsKept is the number of writes for which a step is kept. The time between two
+	// heartbeats of a reader is at most three times the time between two heartbeats of
+	// the keeper.
 	stepsKept = 4
-	// maxChanges bounds what steps add to item 0, in bytes. With maxChanges and 256 parts,
-	// item 0 costs its reader three read units; 4,096 readers in 5 s cost less than 3,000
-	// units a second.
+	// maxChanges bounds the bytes that steps add to item 0. With maxChanges and 256
+	// parts, item 0 costs its reader three read units; 4,096 readers in 5 s cost less
+	// than 3,000 units a second.
 	maxChanges = 16_000
-	// maxStep bounds the sessions of steps that are packed.
+	// maxStep bounds the number of sessions in the steps that are packed.
 	maxStep = 1000
 )
 
-// kept is the keeper's last write, and the steps that led to it. A nil step is for a write
-// that changed nothing.
+// kept is the keeper's last write, and the steps that led to it. A nil step stands for a
+// write that changed nothing.
 type kept struct {
 	list  string
 	parts map[string][]cluster.Member
@@ -75,7 +78,8 @@ func (k kept) then(list string, parts map[string][]cluster.Member, changed []str
 	return next
 }
 
-// changes packs as many of the latest steps as fit; it returns "" if none fits.
+// changes packs as many of the latest steps as fit into item 0. It returns "" if none
+// fits.
 func (k kept) changes() string {
 	steps := slices.DeleteFunc(slices.Clone(k.steps), func(s *step) bool { return s == nil })
 	for ; len(steps) > 0; steps = steps[1:] {
@@ -116,7 +120,7 @@ func (d *digest) advance(packed string) map[string]part {
 	from := sum([]byte(d.listed))
 	first := slices.IndexFunc(steps, func(s step) bool { return s.From == from })
 	if first < 0 {
-		return nil // the reader missed too many steps, or does not have the keeper's state
+		return nil // the reader missed too many steps, or its parts are not from the keeper
 	}
 	members := map[string][]cluster.Member{}
 	for _, s := range steps[first:] {
@@ -144,14 +148,14 @@ func (d *digest) advance(packed string) map[string]part {
 	return fresh
 }
 
-// valid returns members without those that no node of this cluster writes.
+// valid returns the members that a node of this cluster can have written.
 func (d *digest) valid(members []cluster.Member) []cluster.Member {
 	return slices.DeleteFunc(members, func(m cluster.Member) bool { return m.Cluster+"#digest" != d.partition || m.Validate() != nil })
 }
 
-// seed makes parts of the members that the reader has read itself, if it has no parts yet,
-// so that it need not read the parts that are equal in the digest. It leaves out members
-// without a lease, because the reader does not know their parts.
+// seed makes parts from the members that the reader has read itself, if the reader has no
+// parts yet. So the reader need not read those parts of the digest that are the same. It
+// leaves out members without a lease, because the reader does not know their parts.
 func (d *digest) seed(members []cluster.Member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,8 +177,8 @@ func (d *digest) seed(members []cluster.Member) {
 	d.all = slices.CompactFunc(d.all, cluster.Member.Same)
 }
 
-// byPart divides members into parts. Each part is sorted by session, and leaves out the
-// times of heartbeats, which change all the time.
+// byPart divides members into parts. Each part is sorted by session. Parts do not contain
+// the times of heartbeats, which change all the time.
 func (d *digest) byPart(members []cluster.Member) map[string][]cluster.Member {
 	parts := map[string][]cluster.Member{}
 	for _, m := range members {

@@ -25,8 +25,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// The cost of members that DynamoDB Local reports is the cost that docs/cluster.md
-// states. A round is one heartbeat of every member; there are twelve rounds in a minute.
+// The costs that DynamoDB Local reports for members are those in docs/cluster.md. A round
+// is one heartbeat of every member; there are twelve rounds in a minute.
 func TestCost(t *testing.T) {
 	client := dynamotest.Local(t)
 	documented, err := os.ReadFile("../../../docs/cluster.md")
@@ -49,8 +49,8 @@ func TestCost(t *testing.T) {
 			change.reads += look.reads
 			known := f.publish(t)
 			got := []float64{
-				12 * steady.writes / float64(members), 12 * steady.reads / float64(members), // of one member, each minute
-				change.writes, change.reads, look.reads, known.writes, // of all members, once
+				12 * steady.writes / float64(members), 12 * steady.reads / float64(members), // per member and minute
+				change.writes, change.reads, look.reads, known.writes, // for all members together, once
 			}
 			row := rowOf(t, string(documented), members)
 			line := "| " + strconv.Itoa(members)
@@ -90,8 +90,8 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// fleet is members on one table, each with a lease. The fleet is made quickly, without
-// agents.
+// fleet is a set of members on one table, each with a lease. There are no agents, so that
+// the fleet is made quickly.
 type fleet struct {
 	*meter
 	store   *lease.DynamoDB
@@ -100,7 +100,7 @@ type fleet struct {
 	members []cluster.Member
 	holders []string
 	renewal int64
-	joined  int // how many members there were at first, whose costs are measured
+	joined  int // the number of members in the beginning; only their costs are measured
 }
 
 func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
@@ -116,8 +116,8 @@ func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
 	if _, err := f.store.WritePool(t.Context(), protocol.CreatePool{Pool: "orders", Size: size, OpenGroups: open, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	// The items are as Pool.Seed and each member's claim leave them, but take fewer
-	// requests.
+	// The items are the same as after Pool.Seed and a claim by each member, but writing
+	// them this way takes fewer requests.
 	for first := 0; first < size; first += batch {
 		var puts []types.WriteRequest
 		for i := first; i < min(first+batch, size); i++ {
@@ -151,8 +151,9 @@ func n(v int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(v, 10)}
 }
 
-// claimed returns the item that the claim of an ECS task leaves, and records a new member.
-// Sessions are the same in each run, since the packed sizes depend on them.
+// claimed adds a new member to the fleet, and returns the item as it is after an ECS task
+// has claimed it. Sessions are the same in each run, since the packed sizes depend on
+// them.
 func (f *fleet) claimed(i int) map[string]types.AttributeValue {
 	random := rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)})
 	s := func(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
@@ -183,20 +184,21 @@ func (f *fleet) join(t *testing.T) {
 	}
 }
 
-// unhurried is a time-out in which a thousand members can take their turns in this test.
+// unhurried is a time-out that is long enough for a thousand members to take their turns
+// in this test.
 const unhurried = time.Hour
 
-// typical is how many of the other members are measured, as a sample of all of them.
+// typical is how many members besides the first one are measured, as a sample.
 const typical = 20
 
-// others scales up the cost of some of the other members to all of them.
+// others scales the cost of some members up to all members except the first.
 func (f *fleet) others(took units, measured int) units {
 	scale := float64(f.joined-1) / float64(measured)
 	return units{scale * took.reads, scale * took.writes}
 }
 
-// round lets the first member renew and heartbeat, and then others, and returns the total
-// cost.
+// round makes the first member, and then other members, renew and send a heartbeat. It
+// returns the total cost.
 func (f *fleet) round(t *testing.T) units {
 	t.Helper()
 	first := f.turns(t, 0, 1)
@@ -205,7 +207,7 @@ func (f *fleet) round(t *testing.T) units {
 	return units{first.reads + sum.reads, first.writes + sum.writes}
 }
 
-// turns lets members renew and heartbeat.
+// turns makes members renew and send a heartbeat.
 func (f *fleet) turns(t *testing.T, from, to int) units {
 	t.Helper()
 	f.reset()
@@ -234,7 +236,7 @@ func (f *fleet) turns(t *testing.T, from, to int) units {
 	return f.reset()
 }
 
-// look sends the heartbeat of a member that does not know a digest.
+// look sends the heartbeat of a member that has not read a digest yet.
 func (f *fleet) look(t *testing.T) units {
 	t.Helper()
 	f.reset()
@@ -244,7 +246,7 @@ func (f *fleet) look(t *testing.T) units {
 	return f.reset()
 }
 
-// publish lets every member publish the versions that it knows.
+// publish makes every member publish the versions that it knows.
 func (f *fleet) publish(t *testing.T) units {
 	t.Helper()
 	known := cluster.Versions{}
@@ -258,7 +260,7 @@ func (f *fleet) publish(t *testing.T) units {
 		}
 	}
 	f.reset()
-	for _, m := range f.members[1 : 1+few] { // once more, when the items exist already
+	for _, m := range f.members[1 : 1+few] { // once more, now that the items exist
 		if err := f.table.Publish(t.Context(), m, 2, known); err != nil {
 			t.Fatal(err)
 		}

@@ -14,18 +14,19 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// digest is the snapshot that one member, the keeper, writes for all, so that N members
-// need not read N items each. Its item 0 has the time of writing and a hash of each part's
-// content. Each heartbeat reads item 0, for half a read unit; a large cluster has several
-// copies of it. There is one part for each 256 node IDs, and one for about 128 members
-// without a lease. A part is written when its hash changes, that is, when members come or
-// go. Item 0 also has the latest of these changes: a reader reads a part only if it cannot
-// build the part with the hash in item 0 from the changes.
+// digest is the snapshot that one member, the keeper, writes for all members, so that N
+// members need not read N items each. Its item 0 contains the time of writing and a hash of
+// each part's content. Each heartbeat reads item 0, for half a read unit; a large cluster
+// has several copies of it. There is one part for each 256 node IDs, and one for about every
+// 128 members without a lease. A part is written when its hash changes, that is, when
+// members come or go. Item 0 also contains the latest of these changes. A reader reads a
+// part only if it cannot use the changes to build a part that has the hash in item 0.
 //
-// A reader trusts a part only if its content has the hash in item 0. It trusts a digest
-// only if the digest contains the reader itself, the clocks of reader and keeper agree,
-// and the leader's own item confirms the leader. Otherwise it reads the leases itself, so
-// a digest with a foreign writer, or with two writers, does no harm for long.
+// A reader trusts a part only if the hash of the part's content is in item 0. It trusts a
+// digest only if the digest contains the reader itself, the clocks of the reader and the
+// keeper agree, and the leader's own item confirms the leader. Otherwise the reader reads
+// the leases itself, so a digest that has been forged, or that has two writers, does no
+// harm for long.
 type digest struct {
 	*Coordinator
 	partition string
@@ -33,21 +34,21 @@ type digest struct {
 	mu     sync.Mutex
 	copies int64     // the number of copies of item 0, as last read
 	beat   int64     // the beat of item 0, as last seen; it grows with each write
-	since  time.Time // when this beat was first seen, by this process's own clock
+	since  time.Time // when this beat was first seen, by this process's clock
 	asked  time.Time // when item 0 was last read
 	hash   map[string]string
-	listed string // the list of parts in item 0, which hash was parsed from
+	listed string // the list of parts in item 0, from which hash was parsed
 	parts  map[string]part
-	all    []cluster.Member // of all parts, in the order of their sessions
+	all    []cluster.Member // the members of all parts, in the order of their sessions
 
 	believed  string    // the session of the leader that was confirmed
 	confirmed time.Time // when the leader was confirmed
 	slots     int       // parts for members without a lease
 
-	kept kept // if this member is the keeper
+	kept kept // used only if this member is the keeper
 }
 
-// part is a part of the digest as read.
+// part is a part of the digest as this member has read it.
 type part struct {
 	hash    string
 	members []cluster.Member // in the order of their sessions
@@ -60,10 +61,12 @@ const (
 	maxParts = 4 * firstSlot
 	// maxPart bounds the length of a part that is unpacked or written.
 	maxPart = 1 << 20
-	// maxListed bounds the members of a part that is read: sixteen times the average.
-	// Without it, a part could list 350,000 empty members, with 100 bytes of memory each.
+	// maxListed bounds the number of members in a part that is read, at sixteen times the
+	// average. Without this bound, a part could list 350,000 empty members, each of which
+	// takes 100 bytes of memory.
 	maxListed = 4096
-	// maxItem is the longest attribute that fits an item of DynamoDB beside its others.
+	// maxItem is the length of the longest attribute that fits into a DynamoDB item
+	// together with the item's other attributes.
 	maxItem = 390_000
 	// clockLimit is the largest allowed difference between the keeper's clock and a reader's.
 	clockLimit = 1500 * time.Millisecond
@@ -71,7 +74,7 @@ const (
 	copyFor = 4096
 )
 
-// partOf returns the number of the part that has a member.
+// partOf returns the number of the part that contains m.
 func (d *digest) partOf(m cluster.Member) int {
 	if m.NodeID == cluster.NoNodeID {
 		return firstSlot + int(hashOf(m.Name)%uint64(d.slots)) //nolint:gosec // slots are positive
@@ -85,9 +88,9 @@ func hashOf(text string) uint64 {
 	return h.Sum64()
 }
 
-// read returns the members listed in the digest, if it is credible and fresh, that is,
-// rewritten within the last time-out by the reader's own clock. The first call only
-// starts that clock.
+// read returns the members listed in the digest, if the digest is credible and fresh. It
+// is fresh if it was rewritten within the last time-out, by the reader's own clock. The
+// first call only notes the digest's beat and the time.
 func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapshot, ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,11 +103,12 @@ func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapsho
 	written, agrees := time.UnixMilli(number(item["written_at"])), true
 	if at := number(item["beat"]); at != d.beat {
 		d.beat, d.since = at, time.Now()
-		// By any correct clock, item 0 was written after the last read and before now.
+		// If all clocks are correct, item 0 was written after this reader's last read and
+		// before now.
 		agrees = !written.After(time.Now().Add(clockLimit)) && (asked.IsZero() || !written.Before(asked.Add(-clockLimit-b.Timeout/3)))
 		d.copies = min(max(number(item["copies"]), 1), firstSlot)
 	} else {
-		d.copies = 1 // a copy that is no longer written looks the same
+		d.copies = 1 // an unchanged copy may be one that is no longer written
 	}
 	if began == 0 || d.beat == 0 || !agrees || time.Since(d.since) > b.Timeout {
 		return cluster.Snapshot{}, false, nil
@@ -118,8 +122,8 @@ func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapsho
 	if sure, err := d.confirm(ctx, b); !sure || err != nil {
 		return cluster.Snapshot{}, false, err
 	}
-	// Each member in the digest had a heartbeat within the time-out before the
-	// digest was written.
+	// Each member in the digest had a heartbeat during the time-out that preceded the
+	// writing of the digest.
 	return cluster.Snapshot{Members: d.all, Ordered: true, Heard: written.Add(-b.Timeout).UTC()}, true, nil
 }
 
@@ -135,8 +139,9 @@ func (d *digest) copyAt(i int64) string {
 	return d.partition + "#" + strconv.FormatInt(i, 10)
 }
 
-// take updates the parts whose hash has changed. It builds them from the changes if it
-// can, and reads the others. Its time is proportional to the number of changed parts.
+// take updates the parts whose hash has changed. If possible, it builds these parts from
+// the changes; otherwise it reads them. The time that it takes is proportional to the
+// number of changed parts.
 func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err error) {
 	if list == d.listed && d.parts != nil {
 		return true, nil
@@ -156,7 +161,7 @@ func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err
 					return false, err
 				}
 			}
-			if fresh.hash != h { // half-written, corrupt, or different from the list
+			if fresh.hash != h { // the part is half-written, corrupt, or not the one in the list
 				return false, nil
 			}
 			edits, p = append(edits, diff(p.members, fresh.members)...), fresh
@@ -168,20 +173,21 @@ func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err
 			edits = append(edits, diff(p.members, nil)...)
 		}
 	}
-	d.parts, d.hash, d.listed, d.kept = parts, hash, list, kept{} // its own earlier state is older
+	d.parts, d.hash, d.listed, d.kept = parts, hash, list, kept{} // this member's earlier writes as keeper are outdated
 	d.all = patch(d.all, edits)
 	return true, nil
 }
 
-// has reports whether the digest has this session.
+// has reports whether the digest contains m's session.
 func (d *digest) has(m cluster.Member) bool {
 	_, found := slices.BinarySearchFunc(d.all, m.SessionID, sessionOf)
 	return found
 }
 
-// confirm reports whether the digest's leader is alive by its own item. It reads the
-// item once for each leader, and again after two time-outs. If the reader itself would be
-// the leader, confirm returns false, so that the reader reads the leases itself.
+// confirm reports whether the leader's own item shows that the digest's leader is alive.
+// It reads this item once for each leader, and again after every two time-outs. If the
+// reader itself would be the leader, confirm returns false, so that the reader reads the
+// leases itself.
 func (d *digest) confirm(ctx context.Context, b cluster.Beat) (bool, error) {
 	leader, ok := b.Leader(cluster.Snapshot{Members: d.all, Ordered: true})
 	if !ok || leader.Same(b.Self) {
@@ -200,13 +206,13 @@ func (d *digest) confirm(ctx context.Context, b cluster.Beat) (bool, error) {
 }
 
 // write writes the parts that have changed, and then item 0. If two members write, the
-// second write of item 0 is refused; that is not an error.
+// second write of item 0 is refused; write does not return an error for this.
 //
-// A keeper that is about to change parts claims item 0 first, and each part has the beat
-// that it was written for. If another keeper, which has died or is late, has left a
-// claim, this keeper's claim is refused. At its next heartbeat, this keeper writes all
-// parts again, with a later beat, so that late writes of the other keeper are refused. So
-// no part stays that does not match item 0.
+// Before a keeper changes parts, it claims item 0. Each part contains the beat for which
+// it was written. If another keeper, which has died or is late, has left a claim, this
+// keeper's claim is refused. At its next heartbeat, this keeper writes all parts again,
+// with a later beat, so that late writes of the other keeper are refused. So no part that
+// does not match item 0 remains.
 func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Member, now time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -274,8 +280,9 @@ func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Me
 }
 
 // head updates item 0, unless another keeper has updated or claimed it since this keeper
-// did. If another keeper has, or the outcome is unknown, this keeper no longer relies on
-// its earlier writes. A keeper that writes all parts takes over another's claim.
+// last updated it. If another keeper has done so, or the outcome of the update is
+// unknown, this keeper no longer relies on its earlier writes. A keeper that writes all
+// parts takes over another keeper's claim.
 func (d *digest) head(ctx context.Context, set string, values attributes, all bool) (ok bool, err error) {
 	sent := maps.Clone(values)
 	sent[":beat"], sent[":seen"] = num(d.beat+1), num(d.beat)
@@ -290,7 +297,8 @@ func (d *digest) head(ctx context.Context, set string, values attributes, all bo
 	return d.beat != 0, err
 }
 
-// split returns the parts and their contents, which are the same for the same members.
+// split returns the parts and their contents. For the same members, the contents are the
+// same.
 func (d *digest) split(members []cluster.Member) (parts map[string][]cluster.Member, contents map[string][]byte, err error) {
 	leaseless := 0
 	for _, m := range members {
@@ -298,7 +306,7 @@ func (d *digest) split(members []cluster.Member) (parts map[string][]cluster.Mem
 			leaseless++
 		}
 	}
-	// The two limits are far apart. Otherwise, if the number of members moved across one
+	// The two limits are far apart. Otherwise, if the number of members kept crossing one
 	// limit, all parts would be written each time.
 	for d.slots = max(d.slots, 1); leaseless > 192*d.slots && d.slots < firstSlot; {
 		d.slots *= 2
@@ -315,7 +323,8 @@ func (d *digest) split(members []cluster.Member) (parts map[string][]cluster.Mem
 	return parts, contents, nil
 }
 
-// part reads one part. It returns the zero part if the content is not as in the list.
+// part reads one part. It returns the zero part if the content does not match the hash in
+// the list.
 func (d *digest) part(ctx context.Context, name, hash string) (part, error) {
 	item, err := d.get(ctx, d.partition, position(name), true)
 	if err != nil {

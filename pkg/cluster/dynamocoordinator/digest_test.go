@@ -49,7 +49,7 @@ func beat(t *testing.T, c cluster.Coordinator, name string, oldest bool) int {
 }
 
 // Two members believe that they are the oldest, and both write the digest. Whatever they
-// overwrite, no reader sees a member that did not exist.
+// overwrite, readers see only members that exist.
 func TestTwoWritersOfTheDigest(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t)
@@ -149,8 +149,8 @@ func (tab table) get(t *testing.T, partition string, node int64) map[string]type
 	return out.Item
 }
 
-// forge replaces the digest by one with other content and matching hashes, as anyone who
-// may write to the table can.
+// forge replaces the digest with one that has different content and matching hashes, as
+// anyone with write access to the table can.
 func (tab table) forge(t *testing.T, content string, written time.Time) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(content))
@@ -161,8 +161,9 @@ func (tab table) forge(t *testing.T, content string, written time.Time) {
 	tab.set(t, "orders#digest", 0, "beat", n(beat+1))
 }
 
-// A reader believes a digest only if the digest contains the reader, their clocks agree,
-// and the leader is alive by its own item. Otherwise it reads the leases itself.
+// A reader believes a digest only if the digest contains the reader, the clocks of the
+// reader and the keeper agree, and the leader's own item shows that the leader is alive.
+// Otherwise it reads the leases itself.
 func TestDigestThatIsNotBelieved(t *testing.T) {
 	member := func(name, session string) string {
 		return fmt.Sprintf(`{"cluster":"orders","name":%q,"node_id":-1,"session_id":%q,"version":1}`, name, session)
@@ -227,8 +228,9 @@ func (tab table) nodeOf(t *testing.T, name string) int64 {
 	return 0
 }
 
-// If a keeper dies after writing a part, or the part is written late, the digest is
-// repaired, so that readers need not read the leases themselves from then on.
+// If a keeper dies after it has written a part, or if its write of the part arrives late,
+// the next keeper repairs the digest. From then on, readers need not read the leases
+// themselves.
 func TestTornDigestIsRepaired(t *testing.T) {
 	for name, writes := range map[string]int{"the other died after its part": 3, "the other's part comes late": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +242,7 @@ func TestTornDigestIsRepaired(t *testing.T) {
 				beat(t, reader, "r", false)
 				beat(t, writer, "a", true)
 				beat(t, other, "o", false)
-				tab.Writes(writes) // at most its heartbeat, the claim and the part succeed
+				tab.Writes(writes) // at most the writes of its heartbeat, the claim and the part succeed
 				if snap, err := other.Heartbeat(t.Context(), cluster.Beat{Self: member("o"), At: time.Now(), Timeout: timeout, Oldest: true}); err != nil || snap.Warning == nil {
 					t.Fatal(snap.Warning, err)
 				}
@@ -281,7 +283,7 @@ func TestDigestThatCannotBeWritten(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t)
 		writer := dynamocoordinator.New(tab.CutOff("o"), tab.Name)
-		tab.Writes(2) // its first heartbeat takes two
+		tab.Writes(2) // its first heartbeat writes twice
 		snap, err := writer.Heartbeat(t.Context(), cluster.Beat{Self: member("a"), At: time.Now(), Timeout: timeout, Oldest: true})
 		if err != nil || snap.Warning == nil || len(snap.Members) != 1 {
 			t.Errorf("got %+v, %v, want a member and a warning", snap, err)
@@ -289,8 +291,9 @@ func TestDigestThatCannotBeWritten(t *testing.T) {
 	})
 }
 
-// Members without a lease are spread over parts, so that thousands of them fit, even with
-// as much metadata as they may have. Item 0 has one copy for every few thousand members.
+// Members without a lease are spread over parts, so that thousands of them fit, even if
+// each has as much metadata as is allowed. Item 0 has one copy for every few thousand
+// members.
 func TestManyMembersWithoutALease(t *testing.T) {
 	members := 5000
 	if testing.Short() {

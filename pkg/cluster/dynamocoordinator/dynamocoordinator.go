@@ -1,11 +1,10 @@
-// Package dynamocoordinator keeps a cluster's heartbeats in the table of the leases.
+// Package dynamocoordinator keeps a cluster's heartbeats in the lease table.
 //
 // If a member has a lease, the item of the lease records the member. The renewal is the
-// heartbeat, so a call of Heartbeat only reads. A member without a lease has an item of its
-// own.
+// heartbeat, so Heartbeat only reads. A member without a lease has an item of its own.
 //
-// The member with the oldest session reads all items and keeps a digest of them. The others
-// read the digest. If the digest is older than the time-out, they read all items
+// The member with the oldest session reads all items and writes a digest of them. The other
+// members read the digest. If the digest is older than the time-out, they read all items
 // themselves.
 package dynamocoordinator
 
@@ -30,19 +29,20 @@ type Coordinator struct {
 	store  *lease.DynamoDB
 
 	mu      sync.Mutex
-	digests map[string]*digest // by the session that reads
+	digests map[string]*digest // by the cluster and the key of the reading member
 }
 
 var _ cluster.Coordinator = (*Coordinator)(nil)
 
-// New returns the backend on a table of leases. A cluster has the name of a pool,
-// whose lease holders are its members with leases.
+// New returns the backend on a lease table. A cluster has the name of a pool, and its
+// members with leases are the holders of the pool's leases.
 func New(client lease.Client, table string) *Coordinator {
 	return &Coordinator{client: client, table: table, store: lease.NewDynamoDB(client, table), digests: map[string]*digest{}}
 }
 
 // ClustersArePools marks the coordinator for [cluster.Start]: with an agent, a cluster's name
-// must be the name of the agent's pool, in which the others look for this member.
+// must be the name of the agent's pool, because other members look for this member in
+// that pool.
 func (*Coordinator) ClustersArePools() {}
 
 // Heartbeat implements [cluster.Coordinator]. If the digest cannot be written, the
@@ -74,8 +74,8 @@ func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Sn
 	return cluster.Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil
 }
 
-// digestOf returns what a member knows of the digest. A process has few members, so their
-// digests are never removed.
+// digestOf returns the digest as a member has last read it. A process has few members, so
+// their digests are never removed.
 func (c *Coordinator) digestOf(m cluster.Member) *digest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *Coordinator) digestOf(m cluster.Member) *digest {
 	return c.digests[key]
 }
 
-// all reads every member, strongly consistent.
+// all reads every member with strongly consistent reads.
 func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time, timeout time.Duration) ([]cluster.Member, error) {
 	oldest := now.Add(-timeout)
 	members, err := c.nodes(ctx, clusterName, oldest)
@@ -95,7 +95,7 @@ func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time
 	}
 	pool, err := c.store.PoolItem(ctx, clusterName)
 	if errors.Is(err, lease.ErrPoolNotSeeded) {
-		return members, nil // a cluster without leases
+		return members, nil // the cluster has no leases
 	}
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time
 	return slices.Concat(append(groups, members)...), nil
 }
 
-// readers is how many groups a heartbeat reads at a time. There are up to 256 groups,
+// readers is how many groups a heartbeat reads concurrently. There are up to 256 groups,
 // which a heartbeat has to read in a third of the time-out.
 const readers = 8
 
@@ -124,7 +124,7 @@ func (c *Coordinator) groups(ctx context.Context, clusterName string, open int, 
 			for group := int(next.Add(1)) - 1; group < open && ctx.Err() == nil; group = int(next.Add(1)) - 1 {
 				g, err := c.store.Group(ctx, clusterName, group)
 				if err != nil {
-					cancel(err) // the first one counts
+					cancel(err) // only the first error is kept
 					return
 				}
 				for _, l := range g.Leases {
@@ -144,7 +144,7 @@ func (c *Coordinator) groups(ctx context.Context, clusterName string, open int, 
 	return all, nil
 }
 
-// member reads one member's own item, strongly consistent.
+// member reads one member's own item with a strongly consistent read.
 func (c *Coordinator) member(ctx context.Context, m cluster.Member) (cluster.Member, bool, error) {
 	if m.NodeID == cluster.NoNodeID {
 		item, err := c.get(ctx, m.Cluster+"#node", sortKey(m), true)

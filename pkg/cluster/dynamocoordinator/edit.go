@@ -15,7 +15,7 @@ type edit struct {
 	member  *cluster.Member // nil if the session is removed
 }
 
-// diff returns the edits that lead from one ordered list to another.
+// diff returns the edits that change one ordered list into another.
 func diff(from, to []cluster.Member) (edits []edit) {
 	for i, j := 0, 0; i < len(from) || j < len(to); {
 		switch {
@@ -39,14 +39,15 @@ func bySession(a, b cluster.Member) int { return strings.Compare(a.SessionID, b.
 
 func sessionOf(m cluster.Member, id string) int { return strings.Compare(m.SessionID, id) }
 
-// equal reports whether two members of one session have the same content.
+// equal reports whether a and b, which have the same session, are equal in every other
+// field that parts contain.
 func equal(a, b cluster.Member) bool {
 	return a.Name == b.Name && a.NodeID == b.NodeID && a.Version == b.Version && maps.Equal(a.Metadata, b.Metadata)
 }
 
 // patch returns the list with the edits applied. The result is a new list, since readers
-// may hold the old one; without edits it is the old list. A session that is both removed
-// and added is in the result.
+// may hold the old one; without edits it is the old list. If the edits both remove and
+// add a session, the result contains it.
 func patch(all []cluster.Member, edits []edit) []cluster.Member {
 	if len(edits) == 0 {
 		return all

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// The partition <pool>#known has one item for each member, with the versions that the
-// member knows.
+// The partition <pool>#known contains one item for each member, with the versions that
+// the member knows.
 
 // Bounds of the versions that a member publishes.
 const (
@@ -59,8 +59,8 @@ func (c *Coordinator) Known(ctx context.Context, clusterName string) (map[string
 	return all, nil
 }
 
-// forgetKnown removes the known versions of members that have gone. The version and
-// the revision stay, so that no late write restores them.
+// forgetKnown removes the known versions of members that have gone. The version and the
+// revision of each publication stay, so that no late write restores the known versions.
 func (c *Coordinator) forgetKnown(ctx context.Context, clusterName string, oldest time.Time) error {
 	var old []attributes
 	for item, err := range c.query(ctx, clusterName+"#known") {

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// The partition <pool>#node has one item for each member without a lease. Its sort key is
-// a hash of the member's name.
+// The partition <pool>#node contains one item for each member without a lease. Its sort
+// key is a hash of the member's name.
 
 // sortKey returns the sort key of a member's own items: its node ID, or a hash that no
 // node ID equals.
@@ -22,10 +22,10 @@ func sortKey(m cluster.Member) int64 {
 	return int64(hashOf(m.Name)>>2 | 1<<62) //nolint:gosec // two bits are shifted out
 }
 
-// beat records the heartbeat of a member without a lease. The first write of a session
-// also increments the version. A session that was silent for longer than the time-out is
-// not recorded again. The recorded time is when the heartbeat was sent, so a heartbeat
-// that arrives late does not revive a member.
+// beat records the heartbeat of a member without a lease. The first heartbeat of a
+// session also increments the version. A session that was silent for longer than the
+// time-out is not recorded again. The recorded time is the time at which the heartbeat
+// was sent, so a heartbeat that arrives late does not revive a member.
 func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	m := b.Self
 	metadata := attributes{}
@@ -83,7 +83,7 @@ func (c *Coordinator) nodes(ctx context.Context, clusterName string, oldest time
 }
 
 // Expire implements [cluster.Coordinator]. It expires members without a lease; the reaper
-// expires leases. Each item stays, with its version.
+// expires leases. The items stay in the table, with their versions.
 func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.Duration) error {
 	oldest := time.Now().Add(-age)
 	for item, err := range c.query(ctx, clusterName+"#node") {

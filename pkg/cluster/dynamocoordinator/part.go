@@ -54,8 +54,8 @@ func parseParts(list string) (map[string]string, bool) {
 	return hash, true
 }
 
-// pack compresses the content of a part, which helps because members' descriptions are
-// much alike.
+// pack compresses the content of a part, which saves much because the descriptions of
+// members are similar.
 func pack(content []byte) (string, error) {
 	if len(content) > maxPart {
 		return "", fmt.Errorf("dynamocoordinator: a part of the digest has %d bytes, at most %d are read: shorten the members' metadata", len(content), maxPart)
@@ -80,7 +80,8 @@ var (
 	errNoList = errors.New("dynamocoordinator: a part of the digest is not a list")
 )
 
-// unpack undoes pack, within its limits: a few bytes can unpack to any number.
+// unpack undoes pack. It limits the length of the result, since a few bytes can unpack to
+// any number of bytes.
 func unpack(packed string) ([]byte, error) {
 	if len(packed) > maxItem {
 		return nil, errLong

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The members that a part may list are bounded, so that reading the part costs no more
-// than reading their leases.
+// The number of members that a part may list is bounded, so that reading the part costs
+// no more than reading the members' leases.
 func TestListed(t *testing.T) {
 	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("{},", n), ",") + "]" }
 	for name, test := range map[string]struct {

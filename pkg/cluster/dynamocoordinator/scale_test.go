@@ -72,7 +72,8 @@ func (l *large) keep(tb testing.TB) {
 	}
 }
 
-// heartbeat lets the reader read the digest, and checks whether the reader believes it.
+// heartbeat makes the reader read the digest. It fails the test if the reader believes
+// the digest and want is false, or the other way round.
 func (l *large) heartbeat(tb testing.TB, want bool) cluster.Snapshot {
 	tb.Helper()
 	snap, ok, err := l.table.digestOf(l.reader).read(tb.Context(), cluster.Beat{Self: l.reader, Timeout: time.Hour})
@@ -82,7 +83,8 @@ func (l *large) heartbeat(tb testing.TB, want bool) cluster.Snapshot {
 	return snap
 }
 
-// sameSlice reports whether both are the same slice, which means that nothing has changed.
+// sameSlice reports whether a and b are the same slice, which means that nothing has
+// changed.
 func sameSlice(a, b []cluster.Member) bool { return len(a) == len(b) && &a[0] == &b[0] }
 
 func has(s cluster.Snapshot, m cluster.Member) bool {
@@ -116,7 +118,7 @@ func TestUnchangedClusterCostsNothingMore(t *testing.T) {
 	}
 }
 
-// patch returns the same list as sorting everything would.
+// patch returns the same list as a full sort of the edited members.
 func TestPatch(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := fleetOf(200)
@@ -143,7 +145,7 @@ func TestPatch(t *testing.T) {
 func BenchmarkHeartbeat(b *testing.B) {
 	for _, n := range []int{1024, 8192, protocol.MaxPoolSize} {
 		l := newLarge(b, n)
-		l.heartbeat(b, true) // takes in all parts
+		l.heartbeat(b, true) // reads all parts
 		b.Run(fmt.Sprint("unchanged/", n), func(b *testing.B) {
 			for b.Loop() {
 				l.heartbeat(b, true)
@@ -166,8 +168,8 @@ func BenchmarkHeartbeat(b *testing.B) {
 	}
 }
 
-// Measures the keeper's read at each heartbeat, which is also any member's first read: it
-// reads all leases, whatever has changed.
+// Measures the read of all leases, which the keeper does at each heartbeat, and any other
+// member at its first one. Its cost does not depend on how much has changed.
 func BenchmarkLook(b *testing.B) {
 	for _, n := range []int{1024, 8192, protocol.MaxPoolSize} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

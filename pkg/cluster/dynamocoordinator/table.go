@@ -13,13 +13,14 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// mostNodes bounds the items that are read from one partition: members without a lease, or
-// known versions.
+// mostNodes bounds the number of items that are read from one partition: of members
+// without a lease, or of known versions.
 const mostNodes = 20_000
 
 type attributes = map[string]types.AttributeValue
 
-// query yields the items of a partition, read page by page, strongly consistent.
+// query yields the items of a partition. It reads them page by page, with strongly
+// consistent reads.
 func (c *Coordinator) query(ctx context.Context, partition string) func(func(attributes, error) bool) {
 	return func(yield func(attributes, error) bool) {
 		var from attributes
@@ -37,9 +38,9 @@ func (c *Coordinator) query(ctx context.Context, partition string) func(func(att
 				return
 			}
 			for i, item := range out.Items {
-				out.Items[i] = nil // the reader keeps the attributes that it needs
+				out.Items[i] = nil // frees memory: the reader keeps the attributes that it needs
 				if protocol.Trimmed(item) != nil {
-					continue // no node of ours wrote this item
+					continue // no node wrote this item
 				}
 				if !yield(item, nil) {
 					return
@@ -52,8 +53,8 @@ func (c *Coordinator) query(ctx context.Context, partition string) func(func(att
 	}
 }
 
-// get reads one item, empty if there is none. If an item is too large, some of its
-// attributes are missing, so callers check the attributes that they use.
+// get reads one item. It returns an empty item if there is none. If an item is too large,
+// some of its attributes are missing, so callers check the attributes that they use.
 func (c *Coordinator) get(ctx context.Context, partition string, node int64, strong bool) (attributes, error) {
 	out, err := protocol.Checked(ctx, c.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &c.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)}, protocol.Genuine)
 	if err != nil {
@@ -62,8 +63,8 @@ func (c *Coordinator) get(ctx context.Context, partition string, node int64, str
 	return out.Item, nil
 }
 
-// update sends one UpdateItem and returns the item after it, or nil if the
-// condition failed.
+// update sends one UpdateItem and returns the updated item, or nil if the condition
+// failed.
 func (c *Coordinator) update(ctx context.Context, partition string, node int64, set, onlyIf string, values attributes) (attributes, error) {
 	in := &dynamodb.UpdateItemInput{
 		TableName: &c.table, Key: key(partition, node), UpdateExpression: &set, ExpressionAttributeValues: values, ReturnValues: types.ReturnValueAllNew,

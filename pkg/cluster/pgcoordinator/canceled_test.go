@@ -21,9 +21,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// wire counts what happens on the connections of a pool while it is armed, and ends a
-// context at one of these events: before and after something is written, and after
-// something is read.
+// wire counts events on the connections of a pool while it is armed, and ends a context
+// at one of them. The events are: before a write, after a write, and after a read.
 type wire struct {
 	mu    sync.Mutex
 	armed bool
@@ -100,7 +99,7 @@ type client struct {
 	admin *pgxpool.Pool // of the test
 }
 
-// clientName is what the server calls the connections of a client.
+// clientName is the application name of a client's connections at the server.
 const clientName = "canceled"
 
 func newClient(t *testing.T, admin *pgxpool.Pool, change ...func(*pgxpool.Config)) *client {
@@ -121,7 +120,7 @@ func newClient(t *testing.T, admin *pgxpool.Pool, change ...func(*pgxpool.Config
 	return c
 }
 
-// none waits until the server has no connection of a client that meets a condition.
+// none waits until no connection of a client meets a condition at the server.
 func (c *client) none(t *testing.T, condition string) {
 	t.Helper()
 	c.backends(t, 0, condition)
@@ -131,7 +130,7 @@ func (c *client) backends(t *testing.T, want int, condition string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for got := -1; got != want; { // asking takes time, and the server needs none of ours
+	for got := -1; got != want; { // no pause: the query itself takes time
 		if err := c.admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND "+condition, clientName).Scan(&got); err != nil {
 			t.Fatalf("got %d connections with %s, want %d: %v", got, condition, want, err)
 		}
@@ -156,7 +155,8 @@ func (c *client) close(t *testing.T) {
 	c.none(t, "true")
 }
 
-// calls are the coordinator's, and what their next call must do.
+// calls are the coordinator's methods, each with a check of the call that follows a
+// canceled call.
 var calls = map[string]struct {
 	call func(ctx context.Context, c *client) error
 	good func(t *testing.T, c *client)
@@ -223,8 +223,8 @@ var calls = map[string]struct {
 	},
 }
 
-// prepare brings the tables to the state in which each call begins: with a member that is
-// not the client's.
+// prepare brings the tables to the state in which each call begins: they contain one
+// member, which is not the client's.
 func prepare(t *testing.T, db *pgxpool.Pool) {
 	t.Helper()
 	exec(t, db, "TRUNCATE nodelease_members, nodelease_known")
@@ -234,11 +234,11 @@ func prepare(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// at most how long a canceled call may take, on a busy machine.
+// atMost is how long a canceled call may take, even on a busy machine.
 const atMost = 30 * time.Second
 
-// canceledAt runs a call whose context is ended by begin or later, and checks what it
-// returns.
+// canceledAt runs a call with a context that begin cancels, at once or later, and checks
+// the call's result.
 func (c *client) canceledAt(t *testing.T, call func(ctx context.Context, c *client) error, begin func(ctx context.Context, cancel func()) context.Context) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -256,8 +256,8 @@ func (c *client) canceledAt(t *testing.T, call func(ctx context.Context, c *clie
 	return err
 }
 
-// Whenever a call's context ends, the call returns, leaves no connection, transaction or
-// lock, and the next call works.
+// Whenever the context of a call ends, the call returns, it leaves no connection,
+// transaction or lock behind, and the next call works.
 func TestCallsAreCanceledAnywhere(t *testing.T) {
 	db := open(t)
 	t.Run("a heartbeat arrives late", func(t *testing.T) { lateHeartbeat(t, db) })
@@ -284,8 +284,8 @@ func TestCallsAreCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// canceledAtEvent cancels a call at one event on its connection, and reports whether there
-// was such an event.
+// canceledAtEvent cancels a call at the nth event on its connection, and reports whether
+// there was an nth event.
 func canceledAtEvent(t *testing.T, db *pgxpool.Pool, call func(ctx context.Context, c *client) error, good func(t *testing.T, c *client), warm bool, nth int) (again bool) {
 	t.Helper()
 	prepare(t, db)
@@ -310,7 +310,7 @@ func canceledAtEvent(t *testing.T, db *pgxpool.Pool, call func(ctx context.Conte
 	return again
 }
 
-// waiting is a context that ends when it is waited for the nth time.
+// waiting is a context that ends when Done is called for the nth time.
 type waiting struct {
 	context.Context
 	mu     sync.Mutex
@@ -337,7 +337,7 @@ func canceledWithoutConnection(t *testing.T, db *pgxpool.Pool, call func(ctx con
 	}
 	awaits := 1
 	if strings.HasPrefix(t.Name(), "TestCallsAreCanceledAnywhere/Heartbeat") {
-		awaits = 2 // the first one is for other heartbeats
+		awaits = 2 // the first one is the wait for other heartbeats
 	}
 	for nth := range awaits + 1 {
 		if err := c.canceledAt(t, call, func(ctx context.Context, cancel func()) context.Context {
@@ -357,8 +357,8 @@ func canceledWithoutConnection(t *testing.T, db *pgxpool.Pool, call func(ctx con
 	c.close(t)
 }
 
-// canceledWhileBlocked cancels a call that waits for a lock. The server gives it up before
-// the lock is free.
+// canceledWhileBlocked cancels a call that waits for a lock. The server must stop the
+// call's statement before the lock is free.
 func canceledWhileBlocked(t *testing.T, db *pgxpool.Pool, call func(ctx context.Context, c *client) error, good func(t *testing.T, c *client), change ...func(*pgxpool.Config)) {
 	prepare(t, db)
 	c := newClient(t, db, change...)
@@ -408,7 +408,8 @@ func (s *stuck) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, e
 	return s.DB.Query(ctx, sql, args...)
 }
 
-// A heartbeat that waits for another one of the same member ends with its own context.
+// A heartbeat that waits for another heartbeat of the same member returns when its own
+// context ends.
 func TestHeartbeatIsCanceledWhileItWaits(t *testing.T) {
 	s := &stuck{began: make(chan struct{})}
 	c := New(s)
@@ -438,8 +439,8 @@ func TestHeartbeatIsCanceledWhileItWaits(t *testing.T) {
 	}
 }
 
-// letter is a database whose first query after Hold is set arrives only when it is
-// delivered, after its context has ended.
+// letter is a database that holds back the first query after hold is set. The query
+// arrives when deliver is called, after the query's context has ended.
 type letter struct {
 	DB
 	hold    bool
@@ -463,8 +464,8 @@ func (l *letter) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, 
 	return nil, ctx.Err()
 }
 
-// A heartbeat that arrives after its context has ended does not bring its session back:
-// the node has begun another one meanwhile.
+// A heartbeat that arrives after its context has ended does not bring its session back,
+// because the node has begun another session meanwhile.
 func lateHeartbeat(t *testing.T, db *pgxpool.Pool) {
 	exec(t, db, "TRUNCATE nodelease_members, nodelease_known")
 	l := &letter{DB: db}
@@ -487,8 +488,8 @@ func lateHeartbeat(t *testing.T, db *pgxpool.Pool) {
 	look(t, c, second)
 }
 
-// A server whose clock was set forward, or a process that was suspended for a moment,
-// costs no session.
+// A node keeps its session if the server's clock is set forward, or if the process is
+// suspended for a moment.
 func steppedClock(t *testing.T, db *pgxpool.Pool) {
 	exec(t, db, "TRUNCATE nodelease_members, nodelease_known")
 	c := New(db)

@@ -18,39 +18,41 @@ import (
 //
 //   - Rows that may have changed since the previous heartbeat. Their revision, which is
 //     the number of the transaction that changed them, is not below the oldest
-//     transaction that was still open at the previous heartbeat. Reading only rows above
-//     the highest revision seen would not be enough, since a transaction with a lower
-//     number may commit later.
+//     transaction that was still open at the previous heartbeat. It would not be enough
+//     to read only the rows above the highest revision that was read before, since a
+//     transaction with a lower number may commit later.
 //   - Rows whose heartbeat has become older than the time-out since the previous one.
 //
-// All rows are read at first, when the time-out has changed, when no heartbeat has
-// succeeded for a time-out (a row may have been deleted since), when transaction
-// numbers start over (another server), and every ten minutes.
+// All rows are read at the first heartbeat, when the time-out has changed, when no
+// heartbeat has succeeded for a time-out (rows may have been deleted since), when
+// transaction numbers have become lower (after a change of the server), and every ten
+// minutes.
 type view struct {
-	reading chan struct{} // holds one heartbeat at a time
+	reading chan struct{} // has room for one heartbeat at a time
 	timeout time.Duration
 	cursor  int64     // the oldest open transaction
-	silent  time.Time // heartbeats before this one were too old, by the server's clock
+	silent  time.Time // heartbeats before this time were too old, by the server's clock
 	read    time.Time // when all rows were read
 	now     time.Time // the server's clock at the last heartbeat; zero if unknown
-	heard   time.Time // when its answer came, by this process's clock
+	heard   time.Time // when the answer to that heartbeat came, by this process's clock
 	alive   map[string]cluster.Member
 	members []cluster.Member // alive, in the order of their sessions; never modified
 }
 
-// readAll is the time after which all rows are read again, in case they were edited by
-// hand without a new revision.
+// readAll is the time after which all rows are read again, in case someone edited a row
+// by hand without setting its revision.
 const readAll = 10 * time.Minute
 
 // heartbeat is the statement of a heartbeat. The member's own row comes from the first
-// part, because the other parts see the table as it was before. A session that replaces
-// another one gets the next version, unless it has a lease, which provides the version.
-// If a session was silent for longer than the time-out, or has an older lease, it is not
-// recorded again, and its own row is missing from the answer. Nor is a heartbeat recorded
-// that arrives after its sender has given it up: the sender may have begun another session
-// since, and others may have dropped this one.
+// part, which writes it, because the other parts see the table as it was before the
+// write. A session that replaces another one gets the next version, unless it has a
+// lease, which provides the version. If a session was silent for longer than the
+// time-out, or has an older lease, it is not recorded again, and its own row is missing
+// from the answer. A heartbeat that arrives after its sender has given up waiting for it
+// is not recorded either: since then, the sender may have begun another session, and
+// others may have dropped this one.
 //
-// Each part reads a range of an index. To read all live members, since is 0.
+// Each part reads a range of an index. If since is 0, all live members are read.
 const heartbeat = `
 WITH beat AS (
 	INSERT INTO nodelease_members AS m (cluster, key, name, node_id, session_id, version, heartbeat, metadata, revision)
@@ -144,8 +146,8 @@ func (v *view) heartbeat(ctx context.Context, db DB, b cluster.Beat) (cluster.Sn
 	return cluster.Snapshot{Members: v.members, Heard: v.silent}, nil
 }
 
-// late returns the time, by the server's clock, at which ctx will have ended, or an earlier
-// one. It returns nil if the time is unknown.
+// late returns the time by the server's clock, or an earlier time, at which ctx ends. It
+// returns nil if that time is unknown.
 func (v *view) late(ctx context.Context) *time.Time {
 	ends, ok := ctx.Deadline()
 	if !ok || v.now.IsZero() {
@@ -155,7 +157,8 @@ func (v *view) late(ctx context.Context) *time.Time {
 	return &at
 }
 
-// ask sends the statement. own is the index of the member's own row, or negative.
+// ask sends the statement. own is the index of the member's own row, or negative if the
+// answer does not contain it.
 func (v *view) ask(ctx context.Context, db DB, m cluster.Member, late *time.Time) (changes []change, own int, err error) {
 	rows, err := db.Query(ctx, heartbeat, m.Cluster, m.Key(), m.Name, m.NodeID, m.SessionID, m.Version, m.Metadata, v.timeout, v.cursor, v.silent, late)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// counted counts the rows of answers.
+// counted is a database that counts the rows of its answers.
 type counted struct {
 	DB
 	rows int
@@ -61,7 +61,8 @@ func exec(tb testing.TB, db DB, sql string, args ...any) {
 	}
 }
 
-// begin begins a transaction that ends with the test, since closing the pool waits for it.
+// begin begins a transaction that ends with the test at the latest, since closing the
+// pool waits for its connection.
 func begin(t *testing.T, db *pgxpool.Pool) pgx.Tx {
 	t.Helper()
 	tx, err := db.Begin(t.Context())
@@ -128,8 +129,9 @@ func readsChanges(t *testing.T, db *pgxpool.Pool) {
 		same    bool // the list is the same slice as before
 	}{
 		{"the first read", func() {}, 8193, 8193, false},
-		// The transaction that recorded self had not ended when self read the rows, so
-		// the rows that may have changed begin there. self's own row is left out.
+		// When self read the rows, the transaction that recorded self had not ended. So
+		// the next read begins at the revision of this transaction. It leaves out self's
+		// own row.
 		{"nothing", func() {}, 1, 8193, true},
 		{"heartbeats of all", func() {
 			exec(t, db, "UPDATE nodelease_members SET heartbeat = clock_timestamp() WHERE key <> '@self'")
@@ -153,7 +155,8 @@ func readsChanges(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// A transaction that began before others, and ends after them, is not overlooked.
+// The changes of a transaction that began before others and ends after them are not
+// overlooked.
 func seesALateCommit(t *testing.T, db *pgxpool.Pool) {
 	c, self := New(db), node("self")
 	look(t, c, self)
@@ -173,14 +176,15 @@ func seesALateCommit(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// A member that fell silent without another write is noticed only by its heartbeat.
+// If a member falls silent, only the age of its heartbeat shows this: its row is not
+// written again.
 func noticesSilence(t *testing.T, db *pgxpool.Pool) {
 	c, self := New(db), node("self")
 	look(t, New(db), node("other"))
 	if got := look(t, c, self); !has(got, "other") {
 		t.Fatalf("before it was silent for long: %v", got)
 	}
-	// The other member's last heartbeat and this member's last read were some time ago.
+	// Move the other member's last heartbeat and this member's last read into the past.
 	exec(t, db, "UPDATE nodelease_members SET heartbeat = clock_timestamp() - $1::interval - '1 second'::interval WHERE key = '@other'", timeout)
 	c.viewOf(self).silent = c.viewOf(self).silent.Add(-timeout / 2)
 	if got := look(t, c, self); has(got, "other") {
@@ -188,7 +192,7 @@ func noticesSilence(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// A member reads all rows again if it was suspended, if the server is another one, or if
+// A member reads all rows again if it was suspended, if the server was replaced, or if
 // its view is old.
 func readsAllAgain(t *testing.T, db *pgxpool.Pool) {
 	for what, disturb := range map[string]func(v *view){
@@ -216,7 +220,8 @@ func readsAllAgain(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// Whatever happens, a view that was updated step by step equals a full read.
+// Whatever happens, a view that was updated step by step is equal to the result of a full
+// read.
 func isALook(t *testing.T, db *pgxpool.Pool) {
 	t.Logf("go test -run 'TestHeartbeat$' ./pkg/cluster/pgcoordinator -args -seed %d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 0))
@@ -244,7 +249,7 @@ func isALook(t *testing.T, db *pgxpool.Pool) {
 				}
 				late = slices.Delete(late, i, i+1)
 			}
-		case 5: // a deleted row was silent for a time-out before, in which a view reads it or reads all rows again
+		case 5: // before a row is deleted, it is silent for a time-out, in which a view notices the silence or, later, reads all rows again
 			look(t, c, self)
 			if err := c.Expire(t.Context(), "c", 2*timeout); err != nil {
 				t.Fatal(err)

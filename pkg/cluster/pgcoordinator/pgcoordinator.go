@@ -1,11 +1,11 @@
 // Package pgcoordinator keeps a cluster's heartbeats in PostgreSQL. Use it in a program that
-// has a PostgreSQL server and no lease table, or if the members' clocks must not matter: all
-// times are compared by the server's clock.
+// has a PostgreSQL server and no lease table, or if membership must not depend on the
+// members' clocks: all times are compared by the server's clock.
 //
 // A heartbeat is one statement. It records the heartbeat, and reads the members that have
 // joined, changed or fallen silent since the previous heartbeat. So its cost grows with
 // the number of these changes, not with the size of the cluster. If a member also has a
-// lease, the heartbeat is a write in addition to the renewal.
+// lease, each heartbeat is a write in addition to the renewals.
 package pgcoordinator
 
 import (
@@ -39,12 +39,13 @@ type Coordinator struct {
 var _ cluster.Coordinator = (*Coordinator)(nil)
 
 // Schema is the SQL that creates the two tables that a coordinator needs, if they do not
-// exist, in the first schema of the connection's search path. A whole fleet may run it at
-// once, each process in one Exec without arguments: an advisory lock makes them take
-// turns.
+// exist, in the first schema of the connection's search path. All processes of a fleet may
+// run it at once, each in one Exec without arguments: an advisory lock makes the processes
+// take turns.
 //
-// A row's revision is the last transaction that changed more of it than its heartbeat. If
-// you edit rows by hand, set the revision too: revision = txid_current().
+// A row's revision is the number of the last transaction that changed anything in the row
+// besides its heartbeat. If you edit rows by hand, set the revision too: revision =
+// txid_current().
 const Schema = `
 SELECT pg_advisory_xact_lock(5278920123347); -- for the rest of this one transaction
 CREATE TABLE IF NOT EXISTS nodelease_members (
@@ -71,8 +72,8 @@ CREATE TABLE IF NOT EXISTS nodelease_known (
 	PRIMARY KEY (cluster, key)
 );`
 
-// New returns a coordinator on a pool, or any other connection that is safe for
-// concurrent use, in whose database Schema was run.
+// New returns a coordinator on a pool, or on another DB that is safe for concurrent use.
+// Schema must have been run in its database.
 func New(db DB) *Coordinator { return &Coordinator{db: db, views: map[string]*view{}} }
 
 // usable returns an error if there is no database or no context.
@@ -83,9 +84,10 @@ func (c *Coordinator) usable(ctx context.Context) error {
 	return protocol.CheckContext(ctx)
 }
 
-// failed returns the error of a call. If the context has ended, it wraps the context's
-// error: a pool may be configured to cancel the statement at the server
-// (pgconn.CancelRequestContextWatcherHandler), whose error does not say why.
+// failed returns the error of a call. If the context has ended, the error wraps the
+// context's error. Otherwise the reason may be missing: if a pool is configured to cancel
+// statements at the server (pgconn.CancelRequestContextWatcherHandler), the server's
+// error does not contain it.
 func failed(ctx context.Context, call string, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		err = fmt.Errorf("%w: %w", ended, err)

@@ -78,7 +78,8 @@ func schemaByAFleet(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// Real nodes on a real server all see each other, and the listeners of all are called.
+// Real nodes on a real server all see each other, and the listener of each node is
+// called.
 func nodes(t *testing.T, c cluster.Coordinator) {
 	const count = 5
 	all := make(chan string, count)

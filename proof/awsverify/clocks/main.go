@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command clocks is a Lambda function that reads its environment's clocks at the beginning
-// and at the end of each invocation. Command awsverify deploys it to learn which clocks show
-// that the environment was frozen between two invocations.
+// and at the end of each invocation. Command awsverify deploys it to find out which clocks
+// show that the environment was frozen between two invocations.
 package main
 
 import (
@@ -21,7 +21,8 @@ type Reading struct {
 	Wall      int64 `json:"wall"`
 }
 
-// Answer has the readings of an invocation, and a value that identifies its environment.
+// Answer contains the readings of an invocation, and a value that identifies the
+// environment.
 type Answer struct {
 	Environment string  `json:"environment"`
 	Begin       Reading `json:"begin"`

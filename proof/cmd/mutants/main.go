@@ -1,6 +1,6 @@
 // Command mutants weakens the product's conditions and guards, one at a time, and reports
-// which test fails. If no test notices a mutant, a condition has no test, and the command
-// fails.
+// which tests fail. If no test notices a mutant, the condition has no test, and the
+// command fails.
 //
 //	go run ./proof/cmd/mutants [-run substring] [-table docs/mutants.md [-resume]]
 //	go run ./proof/cmd/mutants -check    # only check that each mutant can still be made, in the file that docs/mutants.md names

@@ -14,15 +14,16 @@ type mutant struct {
 	name     string
 	file     string
 	old, new string
-	// tests are the packages whose tests should notice the mutant, fast ones first, or worlds
-	// that should: "world:" parts ":" seeds ":" hours, as in the flags of package sim.
+	// tests lists the packages whose tests should notice the mutant, the fastest first.
+	// Worlds that should notice it have the form "world:" parts ":" seeds ":" hours, as in
+	// the flags of package sim.
 	tests string
 }
 
 // simulation is the package that runs the worlds.
 const simulation = "./proof/internal/sim"
 
-// source returns the file with the piece replaced. The piece must occur exactly once.
+// source returns the file with old replaced by new. The file must contain old exactly once.
 func (m mutant) source() (string, error) {
 	src, err := os.ReadFile(m.file)
 	if err != nil {
@@ -87,8 +88,8 @@ func (m mutant) try(dir string) (string, error) {
 	return "", nil
 }
 
-// worldNotices runs worlds of the simulation. It returns the first world in which a promise
-// was broken, with its seed and the number of agent hours until then.
+// worldNotices runs worlds of the simulation. It describes the first world in which a
+// promise was broken: its seed and the number of agent hours until then.
 func worldNotices(overlay, world string) (string, error) {
 	_, rest, _ := strings.Cut(world, ":")
 	parts, rest, _ := strings.Cut(rest, ":")

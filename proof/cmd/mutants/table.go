@@ -33,8 +33,8 @@ func readTable(page string) (before string, caught map[string]string, err error)
 	return before, caught, nil
 }
 
-// record writes into a page's table which tests caught a mutant. The other rows keep their
-// content and follow the order of the list; rows of mutants that no longer exist are removed.
+// record writes the tests that caught a mutant into a page's table. The other rows keep their
+// content, but get the order of the list. Rows of mutants that no longer exist are removed.
 func record(page, name, by string) error {
 	before, caught, err := readTable(page)
 	if err != nil {
@@ -53,8 +53,8 @@ func rewrite(page string) error {
 	return os.WriteFile(page, []byte(render(before, caught)), 0o600)
 }
 
-// checkTable returns an error unless a page's table has the mutants of the list, with their
-// files, and each row names a test that would be run.
+// checkTable returns an error unless a page's table contains the mutants of the list with
+// their files, and each row names a test that would be run.
 func checkTable(page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {

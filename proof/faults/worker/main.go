@@ -1,6 +1,6 @@
 // Command worker is the process that the fault tests kill, freeze and cut off, and whose
-// clock they move. It holds a node ID, makes IDs and reports on standard output what
-// happens, a line at a time:
+// clock they move. It holds a node ID and makes IDs. It reports each event as a line on
+// standard output:
 //
 //	claimed <node> <version>      also for the claim after a loss
 //	renewed <node> <version>
@@ -48,8 +48,8 @@ func main() {
 
 var out sync.Mutex
 
-// say writes one line with one system call. So if the process is killed, all lines are
-// whole except possibly the last.
+// say writes one line with one system call. So if the process is killed, only the last line
+// may be incomplete.
 func say(format string, args ...any) {
 	out.Lock()
 	defer out.Unlock()
@@ -118,7 +118,7 @@ func batch(ids *snowflake.Generator) {
 }
 
 // use asks the agent whether the lease can be relied on. If so, it reports the times before
-// and after the question.
+// and after the call.
 func use(a *lease.Agent) {
 	from := monotonic()
 	l, err := a.Lease()

@@ -23,8 +23,8 @@ func (r *reads) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, e
 	return r.Network.PoolItem(ctx, pool)
 }
 
-// The modelled fleet sends as many requests as a fleet of real agents: while leases grow,
-// while the pool is full for half an hour, and afterwards.
+// The modelled fleet sends as many requests as a fleet of real agents does: while leases grow, while
+// the pool is full for half an hour, and afterwards.
 func TestPaperIsLikeRealAgents(t *testing.T) {
 	t.Parallel()
 	const holders, size = 40, 256

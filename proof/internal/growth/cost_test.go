@@ -12,15 +12,16 @@ const (
 	hours                 = 730. // in a month
 )
 
-// crashing draws the life of a process; of these processes, one in a thousand crashes in each
-// hour.
+// crashing draws the lifetime of a process. In each hour, one in a thousand of the processes
+// crashes.
 func crashing(dice *rand.Rand) time.Duration {
 	return time.Duration(dice.ExpFloat64() * float64(1000*time.Hour))
 }
 
-// A fleet whose leases grow costs what docs/cost.md says. The price of a month is computed
-// from its deploys, each with the twelve hours after it, and from steady hours for the rest
-// of the month. With -whole, four whole weeks are simulated, or one for the largest fleet.
+// A fleet whose leases grow costs what docs/cost.md states. The price of a month is the sum of
+// two parts: the deploys, each with the twelve hours after it, and steady hours for the rest
+// of the month. With -whole, four whole weeks are simulated instead, or one week for the
+// largest fleet.
 func TestCostOfLeasesThatGrow(t *testing.T) {
 	t.Parallel()
 	type month struct {
@@ -62,7 +63,7 @@ func TestCostOfLeasesThatGrow(t *testing.T) {
 				f.Start(c.holders/part, time.Minute)
 				run(12 * time.Hour)
 			}
-			var deploys, steady Sum // each is the sum of 12 h
+			var deploys, steady Sum // each covers 12 h
 			if !*whole {
 				grown()
 				for range c.deploys {
@@ -99,7 +100,7 @@ func TestCostOfLeasesThatGrow(t *testing.T) {
 	}
 }
 
-// plus returns the requests of s plus those of o multiplied by times.
+// plus returns the requests of s plus times the requests of o.
 func (s Sum) plus(o Sum, times float64) Sum {
 	return Sum{Writes: s.Writes + o.Writes*times, Units: s.Units + o.Units*times}
 }

@@ -15,8 +15,8 @@ type Config struct {
 	Size, Expect int // of the pool
 	Timings      tenure.Timings
 	// Functions makes the reaper and the poolmetric function run each minute. Their reads are
-	// not counted, since docs/cost.md has them in a separate table. Without the functions, the
-	// holders take turns at counting the pool, and their reads are counted.
+	// not counted, since docs/cost.md lists them in a separate table. Without the functions,
+	// the holders take turns at counting the pool, and their reads are counted.
 	Functions bool
 	// Life draws how long a process lives before it crashes. A crashed process is replaced at
 	// once.
@@ -24,24 +24,24 @@ type Config struct {
 	Seed uint64
 }
 
-// Sum has the counts of a span of time.
+// Sum contains the counts for a span of time.
 type Sum struct {
 	Writes, Units    float64 // request units
 	Claims, Renewals int
 	Crashes, Counts  int
 	Waits            int // searches that found no node ID
-	// Live is the sum of the times, in seconds, for which running processes had their node
-	// IDs. Taken is the same sum with the rests of crashed processes' node IDs. Worst is the
-	// largest number of taken node IDs, divided by that of running processes, at any moment.
+	// Live is the total time, in seconds, for which running processes had their node IDs.
+	// Taken also includes the time for which the node IDs of crashed processes rested. Worst
+	// is the largest ratio, at any moment, of taken node IDs to running processes.
 	Live, Taken, Worst float64
-	Rest, LongestRest  time.Duration // the sum of all rests, and the longest
+	Rest, LongestRest  time.Duration // the sum of all rests, and the longest rest
 	LongestWait        time.Duration // the longest time that a process waited for its node ID
 }
 
 // Dollars returns the price of the requests, by the prices of docs/cost.md.
 func (s Sum) Dollars(write, read float64) float64 { return (s.Writes*write + s.Units*read) / 1e6 }
 
-// Fleet has the processes and the table.
+// Fleet contains the processes and the table.
 type Fleet struct {
 	Config
 	Sum
@@ -62,7 +62,7 @@ type Fleet struct {
 
 const (
 	itemUnits  = 1  // read units of a strongly consistent read of the pool's item
-	groupUnits = 25 // read units of one of a group: 256 items of 400 bytes
+	groupUnits = 25 // read units of a strongly consistent read of a group: 256 items of 400 bytes
 )
 
 // epoch is the time at which the fleets begin.
@@ -91,7 +91,7 @@ func New(c Config) (*Fleet, error) {
 	return f, nil
 }
 
-// Run lets virtual time pass until d after the fleet's beginning.
+// Run lets virtual time pass until d after the start of the fleet.
 func (f *Fleet) Run(d time.Duration) {
 	for len(f.queue) > 0 && f.queue[0].at <= d && f.Wrong == nil {
 		e := heap.Pop(&f.queue).(event)
@@ -143,7 +143,8 @@ func (f *Fleet) some(d time.Duration) time.Duration {
 	return time.Duration(f.dice.Float64() * float64(d))
 }
 
-// account adds the time since its last call to Live and Taken.
+// account adds the time since its last call to Live and Taken, once for each process or node
+// ID.
 func (f *Fleet) account() {
 	d := (f.now - f.accounted).Seconds()
 	f.accounted = f.now
@@ -191,15 +192,16 @@ func (f *Fleet) measured(seen *protocol.Measured, m protocol.Measured) (stored b
 	return ok
 }
 
-// poolmetric runs the poolmetric function, now and every minute. That is less than half of
-// the shortest time for which a measurement is valid.
+// poolmetric runs the poolmetric function, now and every minute. A minute is less than half
+// of the shortest time for which a measurement is valid.
 func (f *Fleet) poolmetric() {
 	held, cooling := f.count()
 	f.measured(f.pool.Measured, protocol.Measured{Held: held, Cooling: cooling, At: f.wall(), Valid: 10 * time.Minute})
 	f.in(time.Minute, f.poolmetric)
 }
 
-// rested ends the rest of a crashed process's node ID: from now on it can be claimed.
+// rested ends the rest of a crashed process's node ID. From now on, the node ID can be
+// claimed.
 func (f *Fleet) rested(l protocol.Lease) {
 	f.account()
 	f.resting--
@@ -219,7 +221,7 @@ func (f *Fleet) reap(l protocol.Lease) {
 	f.write(protocol.Reap{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal})
 }
 
-// event is something that is due.
+// event is an action that is due at a time.
 type event struct {
 	at time.Duration
 	no int // among events that are due at the same time, the first queued comes first

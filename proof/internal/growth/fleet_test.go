@@ -20,7 +20,7 @@ const (
 	week = 7 * day
 )
 
-// grows returns the durations that docs/operations.md describes.
+// grows returns the timings that docs/operations.md describes.
 func grows() tenure.Timings { return tenure.Timings{MaxTTL: 15 * time.Minute} }
 
 // fleet returns a fleet without processes. The test fails if an invariant is violated.
@@ -39,7 +39,7 @@ func fleet(t *testing.T, c Config) *Fleet {
 }
 
 // said compares the row of docs/cost.md that begins with first with the simulation. They may
-// differ by one part in twenty or, with whole weeks, which have other crashes, one in ten.
+// differ by 5 % or, for whole weeks, whose crashes are different, by 10 %.
 func said(t *testing.T, first string, want ...float64) {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/cost.md")

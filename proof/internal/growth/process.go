@@ -8,7 +8,7 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// process models an agent with a generator. It makes the same requests as pkg/lease.
+// process models an agent with a generator. It makes the same requests as an agent of pkg/lease.
 type process struct {
 	f       *Fleet
 	version int // the deployed version that it runs
@@ -17,8 +17,8 @@ type process struct {
 	search  tenure.Search
 	term    *tenure.Term
 	room    tenure.Room
-	stepped bool               // the next renewal is the first
-	counted *protocol.PoolItem // the pool's item with the process's own measurement
+	stepped bool               // whether the next renewal is the first one
+	counted *protocol.PoolItem // the pool's item with this process's measurement
 	over    bool
 	at      int // index in f.live
 }
@@ -96,8 +96,8 @@ func (p *process) look(c protocol.Claim) (node int) {
 	return -1
 }
 
-// open opens the next groups if last is still the last open one, which it is unless another
-// process has opened groups.
+// open opens the next groups if last is still the last open group, that is, if no other process has
+// opened groups.
 func (p *process) open(last int) {
 	p.read()
 	if _, now := p.known.GroupsOpen(); now == last {
@@ -121,8 +121,8 @@ func (p *process) rest() {
 	f.in(due, func() { p.stepped = false; p.due() })
 }
 
-// due renews the lease. It postpones the renewal if the lease may no longer grow, and the
-// present lease is longer than the one that it would get.
+// due renews the lease. It postpones the renewal if the lease may no longer grow and a renewal would
+// make it shorter.
 func (p *process) due() {
 	if p.over {
 		return
@@ -163,7 +163,7 @@ func (p *process) length() tenure.Length {
 	return t.Grown(p.age())
 }
 
-// measure reads the pool's measurement if that is due, and counts the pool if it is this
+// measure reads the pool's measurement if a read is due, and counts the pool's leases if it is this
 // process's turn.
 func (p *process) measure() {
 	f := p.f
@@ -219,7 +219,8 @@ func (p *process) crash() {
 	p.end()
 	f.Crashes++
 	l := f.items[p.term.Lease.NodeID]
-	// Claimants wait for both times. When they have passed, rested checks all conditions of a claim.
+	// Claimants wait until both of these times have passed. Then rested checks all conditions of a
+	// claim.
 	free := protocol.Latest(l.ReservedUntil.Add(-f.Timings.ClaimGuard), l.ExpiresAt.Add(f.Timings.ClaimGuard+time.Millisecond))
 	rest := free.Sub(f.wall())
 	// Invariant: a crashed process's node ID rests for at most half of the process's age, or,

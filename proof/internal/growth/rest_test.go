@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// rests compares a row of docs/cost.md with the simulation: taken ÷ live on average and at
-// the worst moment, and the rest of a crashed process's node ID in seconds, on average and at
-// most.
+// rests compares a row of docs/cost.md with the simulation. It compares the ratio taken ÷
+// live on average and at the worst moment, and the time in seconds for which a crashed
+// process's node ID rests, on average and at most.
 func rests(t *testing.T, name string, s Sum) (mean float64) {
 	t.Helper()
 	mean = s.Taken / s.Live
@@ -21,8 +21,9 @@ func rests(t *testing.T, name string, s Sum) (mean float64) {
 	return mean
 }
 
-// All tasks die at the same moment and at the same age, again and again. The table remembers
-// nothing for longer than a few lives, so a part of a week shows the same as all of it.
+// All tasks die at the same moment and at the same age, again and again. Nothing in the
+// table lasts for longer than a few lifetimes of a task, so simulating a part of a week has
+// the same result as simulating the whole week.
 func TestCrashLoops(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -108,9 +109,10 @@ func TestMassKills(t *testing.T) {
 	}
 }
 
-// Groups are opened as they fill with holders, not as they fill with node IDs that rest. So
-// after many mass kills in a row, a process has to wait for the node ID of one that died
-// young, although the pool has node IDs in groups that are not open.
+// The next groups are opened when the open ones fill with holders, not when they fill with
+// node IDs that rest. So after many mass kills in a row, a process has to wait for the node
+// ID of a process that died young, although the pool contains free node IDs in groups that
+// are not open.
 func TestMassKillsOfFewOpenGroups(t *testing.T) {
 	t.Parallel()
 	f := fleet(t, Config{Size: 4096, Expect: 300, Timings: grows(), Functions: true, Seed: 4})
@@ -118,7 +120,7 @@ func TestMassKillsOfFewOpenGroups(t *testing.T) {
 	f.Run(massKills(f) + 12*time.Hour)
 	s := f.Take()
 	t.Logf("%d failed searches, a wait of %v", s.Waits, s.LongestWait)
-	if want := 13 * time.Second; s.LongestWait > want { // docs/cost.md says so
+	if want := 13 * time.Second; s.LongestWait > want { // this limit is stated in docs/cost.md
 		t.Errorf("got a wait of %v, want %v at most", s.LongestWait, want)
 	}
 }

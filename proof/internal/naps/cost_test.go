@@ -17,11 +17,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// meter counts the cost of reads: an item is one unit, a group of 256 leases 25, and a part
-// of a group 2. Eventually consistent reads cost half of that.
+// meter counts the cost of reads. An item costs one unit, a group of 256 leases costs 25,
+// and a part of a group costs 2. Eventually consistent reads cost half as much.
 type meter struct {
 	*fixture.Network
-	halves atomic.Int64 // of units
+	halves atomic.Int64 // the number of half units
 }
 
 func (m *meter) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
@@ -50,9 +50,9 @@ func (m *meter) EventualPart(ctx context.Context, pool string, n, part int) (pro
 	return fixture.Part(g, part), err
 }
 
-// A million short workers a day cost what docs/cost.md says. The page's figures may differ
-// from those of a run by 15 %, since without Expect a run costs 27 to 33 dollars, depending on
-// how many groups its random first guesses opened.
+// A million short workers a day cost what docs/cost.md states. The page's figures may differ
+// from those of a run by 15 %: without Expect, a run costs 27 to 33 dollars, depending on
+// how many groups were opened because of random first guesses.
 func TestShortWorkersCost(t *testing.T) {
 	const (
 		perSecond = 1e6 / 86400
@@ -76,7 +76,7 @@ func TestShortWorkersCost(t *testing.T) {
 		t.Run("release "+name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := &meter{Network: fixture.NewNetwork(32768)}
-				if c.expect > 0 { // which opens all groups
+				if c.expect > 0 { // ExpectHolders opens all groups
 					if res, err := s.Network.WritePool(t.Context(), protocol.ExpectHolders{Pool: "orders", Revision: 1, Expect: c.expect, OpenGroups: 128}); err != nil || !res.Applied {
 						t.Fatal(res, err)
 					}

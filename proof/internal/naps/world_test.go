@@ -26,7 +26,7 @@ var (
 	firstSeed    = flag.Uint64("seed", 1, "of the world")
 )
 
-// clock has the two clocks of an environment, which may not show a freeze, and may step.
+// clock contains the two clocks of an environment. A clock may not show a freeze, and may step.
 type clock struct {
 	lease.Clock
 	mono, wall atomic.Int64
@@ -35,7 +35,7 @@ type clock struct {
 func (c *clock) Wall() time.Time          { return c.Clock.Wall().Add(time.Duration(c.wall.Load())) }
 func (c *clock) Monotonic() time.Duration { return c.Clock.Monotonic() - time.Duration(c.mono.Load()) }
 
-// world is the table, its faults, and the IDs made.
+// world contains the table, its faults, and the IDs that were made.
 type world struct {
 	t     *testing.T
 	table *leasetest.Memory
@@ -45,7 +45,7 @@ type world struct {
 	mu       sync.Mutex
 	made     map[snowflake.ID]int
 	believer map[int]*environment
-	first    []int // the number of requests of each first use that got a node ID
+	first    []int // for each first use that got a node ID, the number of its requests
 	counts   map[string]int
 	late     sync.WaitGroup
 }
@@ -56,7 +56,7 @@ func (w *world) count(what string, n int) {
 	w.counts[what] += n
 }
 
-// environment is one process, and its connection to the table.
+// environment is one process and its connection to the table.
 type environment struct {
 	*leasetest.Memory
 	w        *world
@@ -69,7 +69,7 @@ type environment struct {
 
 // freeze freezes the environment for d.
 func (e *environment) freeze(d time.Duration) {
-	shown := e.dice.IntN(3) // 0: all clocks show the freeze; 1: the wall clock; 2: none, if the world is wild
+	shown := e.dice.IntN(3) // 0: all clocks show the freeze; 1: only the wall clock; 2: in a wild world, no clock
 	if shown > 0 {
 		e.clock.mono.Add(int64(d))
 	}
@@ -293,8 +293,9 @@ func TestWorldOfNaps(t *testing.T) {
 	}
 }
 
-// On a network without faults, continuous use costs at most 1.6 writes in each TTL, and short
-// lives cost at most 1.5 writes for each claim while less than half of the node IDs are taken.
+// On a network without faults, continuous use costs at most 1.6 writes per TTL. Short-lived
+// processes cost at most 1.5 writes per claim while less than half of the node IDs are
+// taken.
 func TestWritesOfNaps(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -370,8 +371,9 @@ func (r *requests) Write(ctx context.Context, w protocol.Write) (protocol.Result
 	return r.Memory.Write(ctx, w)
 }
 
-// On a table without faults, the first ID takes one read and one claim if the pool's item has
-// the reaper's verdict and its mark on the layout, and more requests otherwise.
+// On a table without faults, the first ID takes one read and one claim if the pool's item
+// contains the reaper's verdict and its mark on the layout. Otherwise it takes more
+// requests.
 func TestRequestsOfAFirstUse(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		table := leasetest.NewMemory("orders", 256)
@@ -388,8 +390,8 @@ func TestRequestsOfAFirstUse(t *testing.T) {
 			if _, err := g.Next(); err != nil {
 				t.Fatal(err)
 			}
-			// If the guessed node ID is taken, a group is read and another claim made. This is not
-			// counted here: several claims in a row count as one.
+			// If the guessed node ID is taken, a group is read and another claim is made.
+			// The test ignores this: it treats several claims in a row as one.
 			sent := slices.DeleteFunc(r.sent, func(what string) bool { return what == "group" })
 			if got := strings.Join(slices.Compact(sent), ", "); got != want {
 				t.Errorf("got %s, want %s", got, want)
@@ -407,8 +409,9 @@ func TestRequestsOfAFirstUse(t *testing.T) {
 	})
 }
 
-// With 45 % of the node IDs held, some cooling, and no faults, the first ID takes two requests at the median and four at p99: if the
-// guessed node ID is taken, a group is read and another claim made.
+// If 45 % of the node IDs are held, some are cooling, and there are no faults, the first ID
+// takes two requests at the median and four at p99: if the guessed node ID is taken, a group
+// is read and another claim is made.
 func TestRequestsUpToHalfOccupancy(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		const size, uses = 1024, 2000

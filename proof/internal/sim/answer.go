@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// call is a request on its way to the database, whose sender may have gone.
+// call is a request on its way to the database. Its sender may have gone.
 type call struct {
-	host   string // of its sender
+	host   string // the host of the sender
 	header http.Header
 	body   []byte
 }
@@ -32,8 +32,8 @@ func (c *call) is(operation string) bool {
 	return c.header.Get("X-Amz-Target") == "DynamoDB_20120810."+operation
 }
 
-// answer is the answer to a call, of the database or of the simulation in its place. It
-// implements http.ResponseWriter, for the database to write to.
+// answer is the answer to a call, from the database or from the simulation in place of the
+// database. It implements http.ResponseWriter, so that the database can write to it.
 type answer struct {
 	status int
 	header http.Header
@@ -54,10 +54,10 @@ func (a *answer) Write(part []byte) (int, error) {
 	return len(part), nil
 }
 
-// response returns the answer as the sender of the request receives it, with the date if
-// dated is set.
+// response returns the answer as the sender of the request receives it. If dated is set, the
+// answer contains the date.
 func (a *answer) response(r *http.Request, dated bool) *http.Response {
-	header := maps.Clone(a.header) // a card's answer may be used again
+	header := maps.Clone(a.header) // the answer to a read of a card may be used again
 	if dated {
 		header["Date"] = []string{time.Now().UTC().Format(http.TimeFormat)}
 	}

@@ -18,8 +18,8 @@ import (
 
 // cardsFor is how old a hint card may be. Nothing may depend on a card's age. In a world
 // with the part "cards", a read may return a card as it was up to cardsFor ago, or no card
-// if there was none then. Writes of cards may be done late, after newer ones, or twice. All
-// this continues after the other faults have ended.
+// if there was none at that time. Writes of cards may be applied late, after newer ones, or
+// twice. These faults continue after the other faults have ended.
 const cardsFor = 15 * time.Minute
 
 var cardKeys = regexp.MustCompile(`"` + poolName + `#card#[0-9]+"`)
@@ -28,7 +28,7 @@ var cardKeys = regexp.MustCompile(`"` + poolName + `#card#[0-9]+"`)
 type cards struct {
 	mu   sync.Mutex
 	dice *rand.Rand
-	past map[string][]shown // by key: the answers to reads, each with the time at which it began to apply
+	past map[string][]shown // by key: the answers to reads, each with the time from which it was correct
 }
 
 func newCards(seed uint64) *cards {
@@ -36,7 +36,7 @@ func newCards(seed uint64) *cards {
 }
 
 // old returns, for half of the reads, the answer as of an earlier time, which it draws. For
-// the others it returns nil, and the network reads the present card.
+// the other half it returns nil, and the network reads the current card.
 func (c *cards) old(key string) *answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,15 +62,15 @@ func missing() *answer {
 	return a
 }
 
-// wrote records what reads of a card return from now on.
+// wrote records the answer that reads of a card return from now on.
 func (c *cards) wrote(key string, is *answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.past[key] = append(c.past[key], shown{time.Now(), is})
 }
 
-// fate draws whether a write of a card is done now, and after what time it is done again;
-// 0 means not again.
+// fate draws whether a write of a card is applied now, and after how long it is applied
+// again; 0 means that it is not.
 func (c *cards) fate() (now bool, again time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,8 +84,8 @@ func (c *cards) fate() (now bool, again time.Duration) {
 	return true, 0
 }
 
-// card handles a request for a hint card, as do handles the others. It returns false if the
-// request is for something else. If the answer is nil, the sender receives none.
+// card handles a request for a hint card, in place of do. It returns false if the request is
+// for something else. If the answer is nil, the sender receives no answer.
 func (n *network) card(c *call) (a *answer, ok bool) {
 	key := string(cardKeys.Find(c.body))
 	if !n.Plan.has("cards") || key == "" {
@@ -124,7 +124,7 @@ func (n *network) writeCard(c *call, key string) *answer {
 	return a
 }
 
-// judgeCard judges that no hint card is ever replaced by an older copy of the pool's item.
+// judgeCard checks that no hint card is ever replaced by an older copy of the pool's item.
 func (w *World) judgeCard(partition string, item map[string]json.RawMessage) {
 	var is [3]int64
 	for i, name := range []string{"revision", "vouched_at", "measured_at"} {
@@ -142,8 +142,8 @@ func (w *World) judgeCard(partition string, item map[string]json.RawMessage) {
 	w.copied[partition] = is
 }
 
-// judgeExhausted judges that no start gives up because of a hint card alone: a claimant that
-// finds no node ID must have read the pool's item, which may allow more of them.
+// judgeExhausted checks that no start gives up because of a hint card alone: a claimant that
+// finds no node ID must have read the pool's item, which may allow more node IDs.
 func (p *process) judgeExhausted() {
 	p.network.mu.Lock()
 	read := p.network.strong[p.host]
@@ -168,8 +168,8 @@ var strongItem = regexp.MustCompile(`"ConsistentRead":true.*"` + poolName + `"`)
 const otherRegion = "eu-west-1"
 
 // abroad starts agents now and then in another Region, where the table has replicas with
-// eventual consistency. Every such start must fail, whatever the pool's item and its cards
-// say about the table.
+// eventual consistency. Every such start must fail, whatever verdict on the table the pool's
+// item and its cards contain.
 func (w *World) abroad(ctx context.Context) {
 	m := w.newMachine()
 	w.network.isAbroad(m.host)
@@ -193,14 +193,14 @@ func (w *World) abroad(ctx context.Context) {
 	}
 }
 
-// isAbroad makes a machine see the table of another Region.
+// isAbroad makes a machine use the table of another Region.
 func (n *network) isAbroad(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.foreign = host
 }
 
-// seenFrom returns the answer to a call as the machine that sent it sees it.
+// seenFrom returns the answer to a call as the machine that sent the call receives it.
 func (n *network) seenFrom(c *call, a *answer) *answer {
 	n.mu.Lock()
 	foreign := n.foreign

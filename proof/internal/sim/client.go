@@ -22,13 +22,13 @@ func (p *process) client() *dynamodb.Client {
 	})
 }
 
-// endpoint is the host name to which a machine's requests are sent. By it, the network
-// tells the machines apart.
+// endpoint is the host name to which a machine sends its requests. The network uses it to
+// distinguish the machines.
 type endpoint string
 
 // plain leaves out the signature, the headers that name the client, and the resolution of
-// the endpoint, which neither the database nor a judge uses. They would be a third of all
-// the work in a world.
+// the endpoint, because neither the database nor a judge uses them. They would take a
+// third of the time of a world.
 func (e endpoint) plain(s *middleware.Stack) error {
 	for _, id := range []string{"UserAgent", "ClientRequestID", "RecursionDetection"} {
 		_, _ = s.Build.Remove(id) // some operations do not have all of these

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// clock has the two clocks of one machine.
+// clock contains the two clocks of one machine.
 type clock struct {
 	mu     sync.Mutex
-	offset time.Duration // of the wall clock
+	offset time.Duration // offset of the wall clock from the true time
 	moved  bool          // the wall clock was moved since the clock was made
 	began  time.Time     // when the monotonic clock was 0
-	ppm    int64         // how much too fast the monotonic clock is
+	ppm    int64         // by how many millionths the monotonic clock is too fast
 }
 
 func newClock(r *rand.Rand, p Plan) *clock {
@@ -95,8 +95,9 @@ func (c *processClock) pause() {
 	}
 }
 
-// A reading of a clock can be paused in the functions of pauseIn, that is in a generator's
-// call and in a claim, unless one of pauseNot, which hold the timeline's lock, is running.
+// A process can be paused while it reads a clock in one of the functions in pauseIn, that
+// is, in a call of a generator or in a claim. It cannot be paused while one of the
+// functions in pauseNot is running, because these hold the timeline's lock.
 var (
 	pauseIn  = []string{"snowflake.(*Generator).", "lease.(*Agent).claim", "lease.(*Agent).take"}
 	pauseNot = []string{
@@ -105,8 +106,8 @@ var (
 	}
 )
 
-// canPause reports, by the names on the stack, whether the caller can be paused here: it
-// must hold no lock.
+// canPause reports whether the caller can be paused here, that is, whether it holds no
+// lock. It decides this by the names of the functions on the stack.
 func canPause() (can bool) {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

@@ -17,7 +17,7 @@ import (
 // member is a process's part in the cluster.
 type member struct {
 	node  *cluster.Node
-	leads atomic.Int64 // listeners that are working as the leader
+	leads atomic.Int64 // the number of listeners that are working as the leader
 }
 
 // takePart makes the process a member of the pool's cluster until ctx ends.
@@ -46,13 +46,13 @@ func (p *process) takePart(ctx context.Context) {
 	case <-ctx.Done():
 	case <-n.Done():
 	}
-	if n.Err() != nil { // no listener may go on working: judgeListener has time to check that
+	if n.Err() != nil { // no listener may continue to work; the sleep gives judgeListener time to check that
 		_ = sleep(ctx, time.Minute)
 	}
 }
 
-// lead returns a listener that works for a while whenever this node leads, as far as it
-// knows, or until its context ends.
+// lead returns a listener that works for a while, or until its context ends, whenever this
+// node believes that it leads.
 func (p *process) lead(m *member) cluster.Listener {
 	return func(ctx context.Context, e cluster.Event) error {
 		p.World.count(func(c *Counts) { c.States++ })
@@ -74,8 +74,8 @@ func (p *process) stumble(context.Context, cluster.Event) error {
 	return nil
 }
 
-// judgeListener judges that no listener goes on working for a node that has ended because
-// the lease was lost or another listener failed.
+// judgeListener checks that no listener continues to work for a node that has ended because
+// its lease was lost or another listener failed.
 func (p *process) judgeListener() error {
 	m := p.member.Load()
 	if m == nil || m.node == nil {
@@ -91,15 +91,15 @@ func (p *process) judgeListener() error {
 	return nil
 }
 
-// judgeKnown judges what WaitKnown promised: no member that is well believes that an
+// judgeKnown checks the promise of WaitKnown: no member without troubles believes that an
 // earlier holder of the node ID is alive. A process whose lease was freed by force is no
-// longer a member, but learns that only at its next renewal, so it is not judged.
+// longer a member, but notices this only at its next renewal, so it is not judged.
 func (p *process) judgeKnown(self cluster.Member) {
 	if p.network.calmFor() < p.patience() || p.wellSince().After(p.born) {
 		return
 	}
-	// WaitKnown does not wait until all have dropped a predecessor that released its node
-	// ID, because that predecessor no longer works.
+	// If a predecessor has released the node ID, WaitKnown does not wait until all members
+	// have dropped this predecessor, because it no longer works.
 	if l, err := p.agent.Lease(); err != nil || l.Predecessor() != nil && l.Predecessor().Ended == protocol.EndReleased {
 		return
 	}
@@ -125,14 +125,14 @@ type session struct {
 	heartbeat, seen time.Time
 }
 
-// judgeSession judges that a session does not come back once all members have dropped it:
-// a node that was silent for longer than the time-out must come back with a new session.
+// judgeSession checks that a session does not come back once all members have dropped it: a
+// node that was silent for longer than the time-out must come back with a new session.
 func (w *World) judgeSession(e history.Event, metadata json.RawMessage) {
 	var said struct {
 		M map[string]struct{ S string }
 	}
-	// A copy does not take part in the cluster, but renews with the metadata that it finds,
-	// and so keeps its original's session alive.
+	// A copy does not take part in the cluster. But it renews with the metadata that it
+	// finds in the lease, and so keeps the session of its original alive.
 	if w.Plan.Wild || w.Plan.has("glitch") || w.Plan.has("copies") || !w.Plan.has("cluster") || json.Unmarshal(metadata, &said) != nil {
 		return
 	}

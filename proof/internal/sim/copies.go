@@ -17,19 +17,20 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Copies of running processes, such as those restored from a virtual machine's snapshot or
-// from a checkpoint. Simulated processes cannot really be copied, so a copy is a new
-// process that starts in no time and is made to believe everything that the original
-// believes. It claims the original's node ID, and its claim is answered with the item that
-// the original's last renewal left. While it starts, its clocks show the time at which that
-// renewal was sent. Afterwards its connection replaces the session that it believes to have
-// by the original's in each request, and the other way round in each answer. In the same
-// way, its renewals continue the original's count.
+// This file simulates copies of running processes, such as those restored from a virtual
+// machine's snapshot or from a checkpoint. Simulated processes cannot really be copied. So a
+// copy is a new process that starts in no time and is made to believe everything that the
+// original believes. It claims the original's node ID, and the answer to its claim is the
+// item as the original's last renewal left it. While the copy starts, its clocks show the
+// time at which that renewal was sent. Afterwards, the copy's connection replaces the copy's
+// session with the original's in each request, and the original's with the copy's in each
+// answer. In the same way, it makes the number of the copy's renewals continue that of the
+// original's.
 //
-// Half of the copies have the same dice as the original: the two then renew in step, every
-// time. The others do not.
+// Half of the copies have the same dice as the original, so that the two always renew at the
+// same time. The other copies do not.
 
-// origin is the original of a copy.
+// origin describes the original of a copy.
 type origin struct {
 	node    int
 	item    map[string]json.RawMessage // as the original's last renewal left it
@@ -51,22 +52,22 @@ func (w *World) copies(ctx context.Context) {
 			}
 		}
 		if len(alone) > 0 {
-			alone[r.IntN(len(alone))].copyNext.Store(true) // with its next renewal
+			alone[r.IntN(len(alone))].copyNext.Store(true) // the copy is made at the next renewal
 		}
 	}
 }
 
-// copied makes a copy of a process that has just been told of a renewal.
+// copied makes a copy of a process whose hook has just been told of a renewal.
 func (p *process) copied(l lease.Lease) {
 	w := p.World
 	m := w.newMachine()
 	m.clock = p.clock.copy()
 	lag := p.clock.wall().Sub(l.ExpiresAt.Add(-l.TTL))
 	item := w.network.item(l.NodeID)
-	now := l.ExpiresAt.Add(-l.TTL) // the copy's claim must ask for exactly what the original's renewal asked for
+	now := l.ExpiresAt.Add(-l.TTL) // the copy's claim must request exactly what the original's renewal requested
 	if lag < 0 || lag > 2*time.Second || text(item["holder"]) != l.Holder || text(item["renewal"]) != strconv.FormatInt(l.Renewal, 10) ||
 		!l.ReservedUntil.Equal(now.Add(max(p.release.Reserve, l.TTL+p.claimGuard()))) {
-		return // something has changed since, or the lease has more reserved than a claim would ask for
+		return // something has changed since, or more is reserved than a claim would request
 	}
 	c := w.newProcess(m)
 	c.task, c.release, c.copyOf, c.misfit = p.task, p.release, p, false
@@ -94,8 +95,9 @@ func (p *process) liveOn(stopping context.Context) {
 	a, err := lease.Start(stopping, cfg)
 	p.origin.born.Store(true)
 	p.lag.Store(0)
-	// A start may fail if it read the clock later than the original did, since its claim then
-	// differs from the original's renewal, or if a vandal broke the item since that renewal.
+	// The start may fail if the copy has read the clock later than the original did, since
+	// the claim then differs from the original's renewal. It may also fail if a vandal has
+	// broken the item since that renewal.
 	if err != nil && stopping.Err() == nil && !p.clock.wasMoved() && !p.stopped.Load() && !p.World.isBroken(p.origin.node) {
 		p.World.fail(fmt.Errorf("process %d is no copy: %w", p.number, err))
 	}
@@ -106,8 +108,8 @@ func (p *process) liveOn(stopping context.Context) {
 	p.serve(stopping, context.WithoutCancel(stopping), client, a)
 }
 
-// translate answers the requests of a copy while it starts; afterwards it only replaces
-// the sessions in them.
+// translate answers the requests of a copy while the copy starts. Afterwards, it only
+// replaces the session in each request.
 func (p *process) translate(r *http.Request) (res *http.Response, done bool, err error) {
 	o := p.origin
 	if o == nil || r.Body == nil {
@@ -148,7 +150,7 @@ func (o *origin) claim(body []byte) []byte {
 	return o.asCopy(answer)
 }
 
-// asOriginal returns a request of the copy as the original would send it.
+// asOriginal returns a request of the copy, changed to what the original would send.
 func (o *origin) asOriginal(body []byte) []byte {
 	var in, values map[string]json.RawMessage
 	if o.mine == "" || !bytes.Contains(body, []byte(o.mine)) {
@@ -160,7 +162,7 @@ func (o *origin) asOriginal(body []byte) []byte {
 	return bytes.ReplaceAll(body, []byte(o.mine), []byte(o.session))
 }
 
-// asCopy returns an answer as the copy should see it.
+// asCopy returns an answer, changed to what the copy must receive.
 func (o *origin) asCopy(body []byte) []byte {
 	var out, item map[string]json.RawMessage
 	if !bytes.Contains(body, []byte(o.session)) || json.Unmarshal(body, &out) != nil {
@@ -174,10 +176,11 @@ func (o *origin) asCopy(body []byte) []byte {
 	return bytes.ReplaceAll(body, []byte(o.session), []byte(o.mine))
 }
 
-// count adds to the number called name in the map called in, and returns the changed body.
+// count adds add to the number with the key name in the map with the key in, and returns the
+// changed body.
 func (o *origin) count(body map[string]json.RawMessage, in, name string, add int64) []byte {
 	var values map[string]json.RawMessage
-	_ = json.Unmarshal(body[in], &values) // cannot fail: the caller has done the same
+	_ = json.Unmarshal(body[in], &values) // cannot fail: the caller has unmarshaled the same text
 	if n, err := strconv.ParseInt(text(values[name]), 10, 64); err == nil {
 		values[name] = fmt.Appendf(nil, `{"N":"%d"}`, n+add)
 	}
@@ -186,12 +189,13 @@ func (o *origin) count(body map[string]json.RawMessage, in, name string, add int
 	return all
 }
 
-// claimGuard returns the release's claim guard, which is the default, since no
-// configuration sets another.
+// claimGuard returns the release's claim guard. It is always the default, since no
+// configuration sets it.
 func (p *process) claimGuard() time.Duration { return min(time.Second, p.release.TTL/10) }
 
-// narrow changes an answer so that the pool has no node ID but the original's, and no
-// measurement that says that most are taken. So the copy claims that one without a search.
+// narrow changes an answer so that the pool has only the original's node ID, and no
+// measurement by which most node IDs are taken. So the copy claims the original's node ID
+// without a search.
 func (o *origin) narrow(answer []byte) []byte {
 	var out struct{ Item map[string]any }
 	if json.Unmarshal(answer, &out) != nil {
@@ -214,7 +218,7 @@ func (o *origin) narrow(answer []byte) []byte {
 	return narrowed
 }
 
-// back replaces the original's session by the copy's in an answer to the copy.
+// back replaces the original's session with the copy's in an answer to the copy.
 func (p *process) back(res *http.Response) {
 	o := p.origin
 	if o == nil || o.mine == "" || receive(res) != nil {
@@ -233,21 +237,21 @@ func (p *process) back(res *http.Response) {
 	res.Body = io.NopCloser(bytes.NewReader(body))
 }
 
-// pair is an original and a copy that have the same dice: each sends its renewals when the
-// other does.
+// pair is an original and a copy that have the same dice: each sends its renewals at the
+// same time as the other.
 type pair struct {
 	mu    sync.Mutex
-	first chan struct{} // closed when the second of the two arrives; nil if neither waits
+	first chan struct{} // closed when the second of the two processes arrives; nil if neither waits
 }
 
-// meet waits for the other process's renewal, for almost as long as a renewal may take.
+// meet waits for the renewal of the other process, for almost as long as a renewal may take.
 func (p *pair) meet() {
 	p.mu.Lock()
 	if first := p.first; first != nil {
 		p.first = nil
 		p.mu.Unlock()
 		close(first)
-		time.Sleep(20 * time.Millisecond) // virtual time: send the two renewals one after the other
+		time.Sleep(20 * time.Millisecond) // virtual time, so that the two renewals are sent one after the other
 		return
 	}
 	mine := make(chan struct{})
@@ -264,7 +268,7 @@ func (p *pair) meet() {
 	}
 }
 
-// inStep makes a renewal wait for that of the other process of its pair.
+// inStep makes a renewal wait for the renewal of the other process of the pair.
 func (p *process) inStep(r *http.Request) {
 	both := p.pair.Load()
 	if both == nil || r.Header.Get("X-Amz-Target") != "DynamoDB_20120810.UpdateItem" {

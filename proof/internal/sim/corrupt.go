@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/history"
 )
 
-// breakages are what people who write to the table by hand leave behind. Most of them are
-// fractions of a millisecond, which DynamoDB compares like any other number.
+// breakages are changes such as people make when they write to the table by hand. Most of
+// them write fractions of a millisecond, which DynamoDB compares like any other number.
 var breakages = []string{
 	`SET reserved_until = :v|{"N":"1.5"}`, `SET reserved_until = :v|{"N":"2.5"}`, `SET reserved_until = :v|{"N":"0.5"}`,
 	`SET reserved_until = :v|{"N":"3.5"}`, `SET reserved_until = :v|{"N":"4.5"}`, `SET reserved_until = :v|{"N":"5.5"}`, `SET reserved_until = :v|{"N":"6.5"}`, `SET version = :v|{"N":"1.5"}`, `SET version = :v|{"N":"9007199254740992"}`,
@@ -31,7 +31,7 @@ func (w *World) vandals(ctx context.Context) {
 			return
 		}
 		breakage := breakages[r.IntN(len(breakages))]
-		for _, n := range r.Perm(w.Plan.Numbers) { // breaks the first that nobody holds
+		for _, n := range r.Perm(w.Plan.Numbers) { // breaks the item of the first node ID that nobody holds
 			if w.vandalize(w.Plan.Exclude+n, breakage) {
 				break
 			}

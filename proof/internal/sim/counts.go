@@ -10,20 +10,20 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Counts show how much happened in a world.
+// Counts contains the number of events of each kind in a world.
 type Counts struct {
 	Processes, Kills, Deployments, ClockSteps, Reaped, Resized, Forced, Closed int
 	Seeded, Raised, Measured, Glitches, Copies, Corrupted, Unfit, Poisoned     int
 	Requests, RequestsLost, AnswersLost, Refused, Late, SentLate               int
 	Garbage, Replays, Batches, States, Resolved, Stale                         int
 	OldCards, LateCards, Abroad                                                int
-	Widths                                                                     int // how many widths node IDs have had
+	Widths                                                                     int // how many different widths node IDs have had
 	Grown, Rested                                                              int // renewals for more than the TTL; claims of node IDs that had been reserved for 10 min
 	IDs, Fenced                                                                int
-	Lived                                                                      time.Duration // all agents together, from their start to their end
+	Lived                                                                      time.Duration // the sum over all agents of the time from start to end
 	Events                                                                     map[lease.EventKind]int
 	Starts                                                                     map[string]int
-	OnGrown                                                                    map[string]int // what happened to leases that had grown
+	OnGrown                                                                    map[string]int // the number of events of each kind for leases that had grown
 	Pauses                                                                     map[string]int
 }
 
@@ -31,7 +31,7 @@ func newCounts() Counts {
 	return Counts{Events: map[lease.EventKind]int{}, Starts: map[string]int{}, OnGrown: map[string]int{}, Pauses: map[string]int{}}
 }
 
-// count changes the counts.
+// count calls change with the counts locked.
 func (w *World) count(change func(*Counts)) {
 	w.counting.Lock()
 	defer w.counting.Unlock()

@@ -35,8 +35,8 @@ func (t *task) crash() {
 	}
 }
 
-// roll deploys a release, a few tasks at a time: it starts the new tasks before it tells
-// the old ones to stop.
+// roll deploys a release, a few tasks at a time: it starts new tasks before it tells as
+// many old tasks to stop.
 func (w *World) roll(ctx context.Context, r *rand.Rand) {
 	w.count(func(c *Counts) { c.Deployments++ })
 	w.release.Store(int64(r.IntN(len(w.Plan.Releases))))

@@ -55,10 +55,10 @@ func (p *process) discover(ctx context.Context) {
 	_ = dir.Leave(leave, p.agent) // if this fails, the entry ends with the lease
 }
 
-// judgeResolved judges that a result without an error has every process that is registered
-// and well, even after an outage. Some processes are not judged. A process whose lease was
-// freed by force seems well until it learns of that, but is no longer found. A process with
-// a copy may be found at the copy's address.
+// judgeResolved checks that a result without an error contains every process that is
+// registered and has no troubles, even after an outage. Some processes are not judged. A
+// process whose lease was freed by force believes that it holds its lease until it notices,
+// but is no longer found. A process with a copy may be found at the copy's address.
 func (p *process) judgeResolved(list []discovery.Instance, took time.Duration) {
 	const soon = 8 * time.Second
 	if p.Plan.Wild || took > time.Second || p.calmFor() < soon {
@@ -71,7 +71,8 @@ func (p *process) judgeResolved(list []discovery.Instance, took time.Duration) {
 	for _, q := range p.World.processes() {
 		e := q.entry.Load()
 		node, version := q.holding()
-		// A new entry is found after MaxAge, which is up to 40 s. An entry that counts again is found at once.
+		// A new entry is found after MaxAge, which is up to 40 s. An entry that has become
+		// valid again is found at once.
 		if e == nil || time.Since(e.since) < time.Minute || q.beliefFor() < soon || q.calmFor() < soon || q.isDead() || q.copyOf != nil || q.hadCopy.Load() {
 			continue
 		}
@@ -83,9 +84,9 @@ func (p *process) judgeResolved(list []discovery.Instance, took time.Duration) {
 	}
 }
 
-// poison dates the result that a reader stores for others an hour ahead while the clock of
-// its machine is an hour ahead. Package discovery cannot do so by itself here, since it
-// reads the real machine's clock and not the simulated one.
+// poison moves the time in the result that a reader stores for others an hour ahead, if the
+// clock of the reader's machine is an hour ahead. Package discovery does not do so by itself
+// here, since it reads the real machine's clock and not the simulated one.
 func (p *process) poison(r *http.Request) {
 	if !p.Plan.has("glitch") || p.clock.off() < 50*time.Minute || r.Header.Get("X-Amz-Target") != "DynamoDB_20120810.UpdateItem" {
 		return
@@ -110,11 +111,12 @@ func (p *process) poison(r *http.Request) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
 
-// mostRefused is how many readers in a row may find a stored result with a time in the future.
+// mostRefused is how many readers in a row may be refused by a stored result whose version
+// is a time in the future.
 const mostRefused = 20
 
-// judgeShared judges that a result stored with a wrong clock does not keep other readers
-// from storing theirs.
+// judgeShared checks that a result that was stored with a wrong clock does not prevent other
+// readers from storing their results.
 func (w *World) judgeShared(request, answer []byte, refused bool) {
 	if !bytes.Contains(request, []byte("#svc#")) {
 		return
@@ -129,7 +131,7 @@ func (w *World) judgeShared(request, answer []byte, refused bool) {
 	var out struct {
 		Item map[string]struct{ N string }
 	}
-	_ = json.Unmarshal(answer, &out) // only a refusal has an item
+	_ = json.Unmarshal(answer, &out) // only a refusal contains an item
 	stored, _ := strconv.ParseInt(out.Item["version"].N, 10, 64)
 	if !refused || time.UnixMilli(stored).Before(time.Now().Add(time.Minute)) {
 		w.refused = 0

@@ -34,7 +34,7 @@ func (n *network) babble(request, genuine []byte) *answer {
 	case 5: // damaged: the checksum is that of the genuine answer
 		a.header.Set("X-Amz-Crc32", checksum(genuine))
 		a.body = damage(genuine)
-	case 6: // intact and with a request ID, but without the attributes that were asked for
+	case 6: // intact and with a request ID, but without the requested attributes
 		a.body = []byte("{}")
 		if bytes.Contains(request, []byte(`"ReturnValues":"ALL_NEW"`)) {
 			a.header.Set("X-Amzn-Requestid", "BABBLE")
@@ -48,7 +48,7 @@ func (n *network) babble(request, genuine []byte) *answer {
 	return a
 }
 
-// checksum returns the checksum of an answer as DynamoDB sends it.
+// checksum returns the checksum of an answer in the form in which DynamoDB sends it.
 func checksum(answer []byte) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE(answer)), 10)
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// many returns as many agents as the default layout has node IDs; fewer with -short.
+// many returns the number of node IDs of the default layout, or fewer with -short. The tests
+// start that many agents.
 func many() int {
 	if testing.Short() {
 		return 128
@@ -32,7 +33,7 @@ func many() int {
 
 // A process has as many agents as there are node IDs, each with a client of its own. For
 // half an hour of virtual time neither goroutines nor memory grow, and no agent loses its
-// node ID. Nothing is left behind, since the bubble would wait for it.
+// node ID. No goroutine is left behind, since the bubble would wait for it.
 func TestManyAgentsStayFlat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual time
@@ -87,7 +88,7 @@ func TestManyAgentsStayFlat(t *testing.T) {
 			}
 			synctest.Wait()
 			runtime.GC()
-			runtime.GC() // the second one empties sync.Pools, whose content is random too
+			runtime.GC() // the second collection empties sync.Pools, whose content is random too
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			return runtime.NumGoroutine(), m.HeapAlloc
@@ -97,9 +98,9 @@ func TestManyAgentsStayFlat(t *testing.T) {
 		time.Sleep(25 * time.Minute) // virtual time
 		laterGoroutines, laterHeap := measure()
 		t.Logf("%d agents: %d goroutines, %d KB; 25 minutes later %d goroutines, %d KB", len(agents), goroutines, heap>>10, laterGoroutines, laterHeap>>10)
-		// An agent has the goroutine of its loop and, during a request, three of a connection.
-		// If each of its 15 renewals left a goroutine or a kilobyte behind, the totals would
-		// be far above these limits.
+		// An agent has one goroutine for its loop and, during a request, three for a
+		// connection. If each of its 15 renewals left a goroutine or a kilobyte behind, the
+		// totals would be far above these limits.
 		if most := 6 * len(agents); goroutines > most || laterGoroutines > most {
 			t.Errorf("%d goroutines, then %d, of %d agents", goroutines, laterGoroutines, len(agents))
 		}
@@ -114,8 +115,8 @@ func TestManyAgentsStayFlat(t *testing.T) {
 }
 
 // The same number of agents start on a real socket, make IDs and close, and leave no
-// goroutine behind. Time is real here and the machine may be slow, so they start a few at a
-// time and do not renew; the test above covers renewals.
+// goroutine behind. Time is real here and the machine may be slow, so only a few agents
+// start at a time, and the agents do not renew. The test above covers renewals.
 func TestManyAgentsLeaveNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Run("agents", func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 // The judges in this file need to know the state of the processes, which package history
 // does not.
 
-// watch judges every second what each process believes and says. Changes of that are also
-// judged as they happen.
+// watch judges every second what each process believes and reports. Changes are also judged
+// as they happen.
 func (w *World) watch() {
 	for sleep(w.ctx, time.Second) == nil {
 		w.witnessBeliefs()
@@ -29,14 +29,15 @@ func (w *World) watch() {
 	}
 }
 
-// patience returns how long everything must have worked before a process is blamed for not
-// having done something.
+// patience returns how long everything must have worked before a process is blamed for
+// something that it has not done.
 func (p *process) patience() time.Duration { return 2*p.Plan.TTL() + 20*time.Second }
 
 // judge judges a running process.
 func (p *process) judge() error {
 	_, err := p.agent.Lease()
-	// A holder whose item was freed and then broken stays suspended, since it cannot learn anything from the item.
+	// A holder whose item was freed and then broken stays suspended, since it can read
+	// nothing from the item.
 	node, _ := p.holding()
 	if errors.Is(err, lease.ErrSuspended) && !p.isBroken(node) && !strings.Contains(err.Error(), "is reserved for") && p.calmFor() > p.patience() {
 		return fmt.Errorf("it is suspended though nothing has been wrong for %v: %w", p.calmFor(), err)
@@ -51,9 +52,9 @@ func (p *process) judge() error {
 	return p.judgeListener()
 }
 
-// judgeReap judges that the reaper frees no node ID of a process that lives: none whose
-// milliseconds are still reserved, and none whose holder was cut off by an outage that
-// affected the reaper too.
+// judgeReap checks that the reaper frees no node ID of a live process: no node ID whose
+// milliseconds are still reserved, and none whose holder was cut off by an outage that also
+// affected the reaper.
 func (w *World) judgeReap(e history.Event, before history.Event) {
 	if before.Until > time.Now().Add(time.Second).UnixMilli() {
 		w.fail(fmt.Errorf("the reaper freed node %d, which is reserved until %d, at %d", e.Node, before.Until, time.Now().UnixMilli()))
@@ -72,8 +73,8 @@ func (w *World) judgeReap(e history.Event, before history.Event) {
 	}
 }
 
-// judgeClaim judges that a claimant that waited through an outage leaves their holders time
-// to renew the leases that expired during the outage.
+// judgeClaim checks that, if leases expired during an outage, a claimant that waited through
+// the outage gives the holders time to renew these leases.
 func (w *World) judgeClaim(e, before history.Event) {
 	from, until := w.network.lastOutage()
 	sent := e.Expires - e.TTL.Milliseconds()
@@ -82,15 +83,15 @@ func (w *World) judgeClaim(e, before history.Event) {
 		return
 	}
 	for _, t := range w.all() {
-		p := t.present.Load() // a process that is still starting is not yet among the world's processes
+		p := t.present.Load() // World.processes does not include a process that is still starting
 		if p != nil && p.number == e.Who && p.confirmed().IsZero() && p.wellSince().Before(from) && p.born.Before(until.Add(-10*time.Second)) {
 			w.fail(fmt.Errorf("process %d claimed node %d, whose lease expired in an outage that ended %v ago: its holder had no time to renew it", p.number, e.Node, time.Since(until)))
 		}
 	}
 }
 
-// judgeMarks judges that a width is committed only after every node ID's item has been
-// marked with it: the holder of an unmarked one would continue with the old width.
+// judgeMarks checks that a width is committed only after every node ID's item has been
+// marked with it: the holder of an unmarked node ID would continue with the old width.
 func (w *World) judgeMarks(try string) {
 	want, _ := strconv.ParseInt(try, 10, 64)
 	for node, item := range w.raw {
@@ -100,8 +101,8 @@ func (w *World) judgeMarks(try string) {
 	}
 }
 
-// judgeResize judges that a resize that was done changes nothing when it is sent again. A
-// resize that was only delayed may change the size: it depends on a revision, and succeeds
+// judgeResize checks that a resize that was applied changes nothing when it is sent again. A
+// resize that was only delayed may change the size: it depends on a revision, so it succeeds
 // only if nothing else has changed since.
 func (w *World) judgeResize(update string, item map[string]json.RawMessage, again bool) {
 	size := string(item["pool_size"])
@@ -112,8 +113,8 @@ func (w *World) judgeResize(update string, item map[string]json.RawMessage, agai
 	w.size = size
 }
 
-// doneBefore reports whether a write of an operator was done before, and records that it
-// is done now.
+// doneBefore reports whether a write of an operator was applied before, and records that it
+// is applied now.
 func (w *World) doneBefore(request []byte) bool {
 	before := w.done[string(request)]
 	w.done[string(request)] = true
@@ -123,8 +124,8 @@ func (w *World) doneBefore(request []byte) bool {
 // mostReads is how often in ten seconds a machine may read the pool's item.
 const mostReads = 100
 
-// judgeLoad judges that no machine reads the pool's item without pause: after a failure, or
-// while it waits, a process must pause between two tries.
+// judgeLoad checks that no machine reads the pool's item without a pause: after a failure,
+// or while it waits, a process must pause between two tries.
 func (n *network) judgeLoad(c *call) {
 	if !c.is("GetItem") || !bytes.Contains(c.body, []byte(`"S":"`+poolName+`"`)) {
 		return
@@ -139,29 +140,29 @@ func (n *network) judgeLoad(c *call) {
 	n.mu.Unlock()
 	most := mostReads
 	if n.isFunction(c.host) {
-		most *= int(reaperTime / schedule) // that many invocations share the function's machine
+		most *= int(reaperTime / schedule) // up to this many invocations run on the function's machine at once
 	}
 	if l.number > most {
 		n.fail(fmt.Errorf("machine %s has read the pool %d times in %v", c.host, l.number, time.Since(l.since)))
 	}
 }
 
-// load counts the reads of a machine since a time.
+// load is the number of reads of a machine since a time.
 type load struct {
 	since  time.Time
 	number int
 }
 
-// ahead is how far an expiry or an ID must be ahead of the time to show that a wrong clock
-// caused it.
+// ahead is how far an expiry or an ID must be ahead of the true time to show that a wrong
+// clock caused it.
 const ahead = time.Minute
 
-// judgeExpiry judges that a wall clock that was wrong for a moment has no lasting effect:
+// judgeExpiry checks that a wall clock that was wrong for a moment has no lasting effect:
 // after two answered renewals, expiries follow the current clock. It judges only worlds
-// whose store sends its time, as DynamoDB does, since otherwise a holder cannot learn that
-// its clock was wrong when it claimed. A holder without an answer cannot learn it either,
-// even if it finds that its renewal was done, so the network must have been calm. Worlds
-// with hooks that block are not judged, because those hear of answers late.
+// whose store sends its time, as DynamoDB does, since otherwise a holder cannot detect that
+// its clock was wrong when it claimed. A holder without an answer cannot detect this either,
+// even if it finds that its renewal was applied, so the network must have been calm. Worlds
+// with hooks that block are not judged, because such hooks receive events late.
 func (w *World) judgeExpiry(e, before history.Event) {
 	if w.Plan.Wild || !w.Plan.Dates || w.Plan.has("sinks") || e.Expires <= before.Expires {
 		return
@@ -178,9 +179,10 @@ func (w *World) judgeExpiry(e, before history.Event) {
 	}
 }
 
-// judgeStamp judges that a wall clock that is an hour ahead for a moment does not put an ID
-// ahead, whatever the length of the lease. It judges only if the clock had been right
-// before, the process had held its lease for a while, and the store sends its time.
+// judgeStamp checks that a wall clock that is an hour ahead for a moment does not lead to an
+// ID with a time in the future, whatever the length of the lease. It judges only if the
+// clock had been right before, the process had held its lease for a while, and the store
+// sends its time.
 func (w *World) judgeStamp(p *process, at time.Time) {
 	by := time.Until(at)
 	if w.Plan.Wild || !w.Plan.Dates || by < ahead {

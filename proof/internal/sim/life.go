@@ -13,14 +13,15 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// limb is an activity of a process that holds a lease. It ends with ctx, and before the
+// limb is an activity of a process that holds a lease. It ends when ctx ends, before the
 // process closes its agent.
 type limb struct {
 	part string
 	run  func(p *process, ctx context.Context)
 }
 
-// limbs lists all limbs. The processes of a world have those whose part the world has.
+// limbs lists all limbs. The processes of a world have those limbs whose parts the world
+// has.
 var limbs = []limb{
 	{"sidecar", (*process).askSidecar},
 	{"cluster", (*process).takePart},
@@ -35,7 +36,7 @@ func (p *process) config(client lease.Client) lease.Config {
 	if p.Plan.has("waiting") {
 		cfg.Wait *= 60
 	}
-	if p.Plan.has("cards") && p.number%4 == 0 { // if the process gives up, then without waiting
+	if p.Plan.has("cards") && p.number%4 == 0 { // a process that finds no node ID then gives up at once
 		cfg.Wait = 0
 	}
 	return cfg
@@ -46,7 +47,7 @@ func (p *process) live(stopping context.Context) bool {
 	client := p.client()
 	ctx, cancel := context.WithCancel(stopping)
 	defer cancel()
-	go func() { // ends the start if the process is killed meanwhile
+	go func() { // cancels the start if the process is killed meanwhile
 		select {
 		case <-p.dead:
 			cancel()
@@ -88,7 +89,8 @@ type clientKey struct{}
 // clientOf returns the process's client, for its limbs.
 func clientOf(ctx context.Context) lease.Client { return ctx.Value(clientKey{}).(lease.Client) }
 
-// close closes the agent, and judges that this takes no longer than the agent's time limits allow.
+// close closes the agent, and checks that this takes no longer than the agent's time limits
+// allow.
 func (p *process) close() {
 	const most = 15 * time.Second
 	began := time.Now()
@@ -100,7 +102,7 @@ func (p *process) close() {
 	}
 }
 
-// judgeEnd judges that no agent ended that should have continued with another node ID.
+// judgeEnd checks that no agent has ended that should have continued with another node ID.
 func (p *process) judgeEnd() {
 	err := p.agent.Err()
 	if err != nil && p.release.OnLost == lease.Reacquire && !p.Plan.Wild && !p.isDead() {
@@ -131,8 +133,8 @@ func (p *process) started(err error) {
 	}
 }
 
-// heard is the agent's hook OnEvent. It records until when the process may now stamp IDs,
-// and the beliefs that an event may have changed.
+// heard is the agent's hook OnEvent. It records until when the process may stamp IDs from
+// now on, and the beliefs, which the event may have changed.
 func (p *process) heard(e lease.Event) {
 	at := time.Now()
 	p.block()
@@ -167,8 +169,8 @@ func (p *process) heard(e lease.Event) {
 	}
 }
 
-// generator makes the process's generator, if the store answers. A process of a misfit
-// release asks for a layout other than the pool's, and must not get a generator.
+// generator makes the process's generator, if the store answers. A process with a misfit
+// release requests a layout that differs from the pool's, and must not get a generator.
 func (p *process) generator() (*snowflake.Generator, bool) {
 	layout, opts := p.World.layout, []snowflake.Option{snowflake.WithMaxWait(100 * time.Millisecond)}
 	if p.misfit {
@@ -223,7 +225,7 @@ func (p *process) make(next func() (snowflake.ID, error)) {
 	for range 1 + p.intN(4) {
 		id, err := next()
 		if p.isDead() {
-			return // a dead process tells nobody of its last ID
+			return // a dead process reports its last ID to nobody
 		}
 		switch {
 		case err == nil:

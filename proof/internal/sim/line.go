@@ -20,7 +20,7 @@ const mostIdle = 4
 func (m *machine) line() *line { return &line{machine: m} }
 
 // RoundTrip implements [http.RoundTripper]. As in package http, a request opens a new
-// connection if none is unused, and closes its connection if it is given up.
+// connection if there is no unused one, and closes its connection if it is canceled.
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	if err := ctx.Err(); err != nil {
@@ -48,7 +48,8 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// connect takes an unused connection or opens a new one, and reports whether it got one.
+// connect takes an unused connection or opens a new one, and reports whether it
+// succeeded.
 func (l *line) connect() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +60,7 @@ func (l *line) connect() bool {
 	return !l.network.refuses(l.host)
 }
 
-// rest returns a connection that can be used again.
+// rest puts back a connection that can be used again.
 func (l *line) rest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/history"
 )
 
-// machine is where processes run, one after the other. It has clocks, a connection to the
-// database, and pauses.
+// machine runs processes, one after the other. It has clocks and a connection to the
+// database, and can be paused.
 type machine struct {
 	*World
 	host   string
@@ -23,10 +23,10 @@ type machine struct {
 	resume chan struct{} // closed when the present pause ends; nil while there is none
 	begun  chan struct{} // closed when the pause that is due begins; nil if none is due
 	place  string        // where the pause that is due begins
-	ill    int           // how many troubles of its own the machine has now
+	ill    int           // how many of its own troubles the machine has now
 	since  time.Time     // when a trouble last began or ended
 	right  time.Time     // when the wall clock's last glitch ended; in the future while it is an hour ahead
-	wrong  [2]time.Time  // the last glitch: the value of right before it, and when it began
+	wrong  [2]time.Time  // for the last glitch: the value of right before the glitch, and when the glitch began
 }
 
 func (w *World) newMachine() *machine {
@@ -89,7 +89,7 @@ func (m *machine) glitch(ctx context.Context) {
 	m.note(history.Event{Kind: history.Note, Text: m.host + "'s wall clock is an hour ahead"})
 	m.turnWrong()
 	m.clock.shift(time.Hour)
-	if sleep(ctx, 2*time.Second) != nil && m.Plan.Wild { // the faults have ended: heal may have set the clock right already
+	if sleep(ctx, 2*time.Second) != nil && m.Plan.Wild { // the faults have ended, and heal may have set the clock right already
 		m.clock.set(0)
 	} else {
 		m.clock.shift(-time.Hour)
@@ -106,22 +106,22 @@ func (m *machine) turnWrong() {
 	m.right = time.Now().Add(time.Hour)
 }
 
-// wentWrong returns when the wall clock last went an hour ahead, and since when it had
-// been right before that.
+// wentWrong returns since when the wall clock had been right before its last glitch, and
+// when that glitch began.
 func (m *machine) wentWrong() (right, wrong time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.wrong[0], m.wrong[1]
 }
 
-// turnRight records from when on the wall clock is no longer an hour ahead.
+// turnRight records at what time the wall clock stops being an hour ahead.
 func (m *machine) turnRight(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.right = at
 }
 
-// weather sets a weather of the machine's own for a while.
+// weather gives the machine its own weather for a while.
 func (m *machine) weather(ctx context.Context) {
 	m.network.become(m.network.any(m.intN), m.host)
 	_ = sleep(ctx, m.upTo(m.Plan.about(m.intN)))
@@ -141,8 +141,8 @@ func (m *machine) ails(n int) {
 	m.since = time.Now()
 }
 
-// wellSince returns since when the machine has had no trouble of its own: now, if it has
-// one.
+// wellSince returns since when the machine has had no trouble of its own. If it has one now,
+// wellSince returns the present time.
 func (m *machine) wellSince() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,8 +152,8 @@ func (m *machine) wellSince() time.Time {
 	return m.since
 }
 
-// rightSince returns when the wall clock's last glitch ended; the time is in the future
-// while the clock is an hour ahead.
+// rightSince returns when the wall clock's last glitch ended. While the clock is an hour
+// ahead, it returns a time in the future.
 func (m *machine) rightSince() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,9 +182,9 @@ const (
 	between  = "between calls"
 )
 
-// pauseFor stops the processes on the machine for d. The pause begins when a process comes
-// to a place that is drawn beforehand, or after a minute if none does. So it can begin in
-// the middle of an action that takes no virtual time.
+// pauseFor stops the processes on the machine for d. The pause begins when a process reaches
+// a place that is drawn beforehand, or after a minute if no process reaches it. So it can
+// begin in the middle of an action that takes no virtual time.
 func (m *machine) pauseFor(ctx context.Context, d time.Duration) {
 	begun := make(chan struct{})
 	m.mu.Lock()
@@ -219,8 +219,9 @@ func (m *machine) begin() {
 	m.begun = nil
 }
 
-// paused returns a channel that is closed when the pause that a process at the given place
-// is in ends, or nil if there is no pause. If a pause is due to begin there, paused begins it.
+// paused returns a channel that is closed when the present pause ends, or nil if there is no
+// pause. The caller is a process at the given place. If a pause is due to begin at this
+// place, paused begins it.
 func (m *machine) paused(at string) chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// members returns the members of an object that the database accepted or sent, and that is
-// therefore valid JSON. Since every write is witnessed, encoding/json would take a tenth of
-// a world's running time.
+// members returns the members of a JSON object. The database has accepted or sent the
+// object, so it is valid JSON. Package encoding/json would take a tenth of a world's running
+// time, since every write is witnessed.
 func members(object []byte) map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	for at := bytes.IndexByte(object, '"'); at >= 0 && at < len(object); {

@@ -17,14 +17,14 @@ import (
 // weather is how the network and the store treat requests for a while.
 type weather struct {
 	name string
-	// The probability of each treatment, for each request.
+	// For each request, the probability of each treatment.
 	lost, late, unanswered, throttled, failed, failedAfter float64
 	garbage, denied                                        float64
-	slow                                                   time.Duration // the longest delay, each way
+	slow                                                   time.Duration // the longest delay in each direction
 	refuse                                                 bool          // connections are refused
 }
 
-// climate lists the weathers from which the present one is drawn.
+// climate lists the weathers from which the network draws the present one.
 var climate = []weather{
 	{name: "calm", slow: 20 * time.Millisecond},
 	{name: "calm", slow: 20 * time.Millisecond},
@@ -41,8 +41,8 @@ var climate = []weather{
 	{name: "everything", slow: time.Second, lost: 0.05, late: 0.1, unanswered: 0.1, throttled: 0.05, failed: 0.05, failedAfter: 0.05},
 }
 
-// garbled and denying are added to the climate of worlds with the parts "garbage" and
-// "denied".
+// garbled is added to the climate of worlds with the part "garbage", and denying to that of
+// worlds with the part "denied".
 var (
 	garbled = []weather{{name: "garbage", slow: 50 * time.Millisecond, garbage: 0.3}, {name: "nothing but garbage", slow: 50 * time.Millisecond, garbage: 1}}
 	denying = []weather{{name: "denying", slow: 50 * time.Millisecond, denied: 0.3}, {name: "nothing but denials", slow: 50 * time.Millisecond, denied: 1}}
@@ -57,7 +57,7 @@ type network struct {
 	r       *rand.Rand
 	weather weather
 	since   time.Time          // when the weather was last not calm
-	away    bool               // the store is away for everybody, whatever the weather: see outages
+	away    bool               // the store is unreachable for all machines, whatever the weather: see outages
 	outages [2]time.Time       // when the last outage began and ended
 	local   map[string]weather // the weathers of machines that have their own, by host
 	climate []weather
@@ -69,7 +69,7 @@ type network struct {
 	strong  map[string]time.Time // the last strong read of the pool's item, by host
 	foreign string               // the machine that is in another Region
 
-	serial sync.Mutex // held while a call is done and witnessed: one at a time
+	serial sync.Mutex // held while a call is done and witnessed, so that calls are done one at a time
 	calls  sync.WaitGroup
 }
 
@@ -89,7 +89,7 @@ type fate struct {
 	before, after time.Duration
 	lost          bool   // the request never arrives
 	refusal       string // if set, the store answers with this error and does nothing
-	garbage       bool   // the request is done or not, and the answer is not DynamoDB's
+	garbage       bool   // the request is done or not, and something other than DynamoDB answers
 	failedAfter   bool   // the store does the request and answers 500
 	unanswered    bool
 }
@@ -121,9 +121,9 @@ func (n *network) fate(host string) fate {
 	return f
 }
 
-// carry draws the fate of a call, carries it out, and returns the answer. It continues even
-// if the sender has gone, which is when ctx ends. If no answer arrives, it waits for the end
-// of ctx and returns nil. The caller must have added 1 to n.calls.
+// carry draws the fate of a call, carries out the call, and returns the answer. When the
+// sender has gone, ctx ends, but carry continues. If no answer arrives, carry waits for the
+// end of ctx and returns nil. The caller must have added 1 to n.calls.
 func (n *network) carry(ctx context.Context, c *call) *answer {
 	defer n.calls.Done()
 	f := n.fate(c.host)
@@ -169,7 +169,7 @@ func (n *network) carry(ctx context.Context, c *call) *answer {
 	return n.seenFrom(c, a)
 }
 
-// do makes the database do the call, and then witnesses what it wrote.
+// do makes the database do the call, and then witnesses what the call wrote.
 func (n *network) do(c *call) *answer {
 	done := c.body
 	if n.Plan.Tamper != nil {
@@ -198,7 +198,7 @@ func (n *network) item(node int) map[string]json.RawMessage {
 	return n.raw[node]
 }
 
-// refusal returns the store's answer for an error.
+// refusal returns the store's answer with an error code.
 func refusal(code string) *answer {
 	a := newAnswer()
 	a.status = http.StatusBadRequest
@@ -210,7 +210,7 @@ func refusal(code string) *answer {
 	return a
 }
 
-// become changes the weather of one machine, or of all if host is empty.
+// become changes the weather of one machine, or, if host is empty, the general weather.
 func (n *network) become(w weather, host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// operator changes the pool: it seeds it again, resizes, raises and widens it, and frees
-// node IDs by force, perhaps from an old list. Its clock is always right, since the pool's
-// verbs read the real machine's clock.
+// operator changes the pool: it seeds, resizes, raises and widens the pool, and frees node
+// IDs by force, perhaps with an old list of leases. Its clock is always right, since the
+// verbs of package leasepool read the real machine's clock.
 type operator struct {
 	*World
 	*machine
@@ -32,7 +32,7 @@ func (w *World) newOperator() *operator {
 	return &operator{World: w, machine: p.machine, store: store, pool: pool}
 }
 
-// operate runs one to three operators, independent of each other, until ctx ends.
+// operate runs one to three independent operators until ctx ends.
 func (w *World) operate(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.Plan.Seed, 3))
 	var all sync.WaitGroup
@@ -49,10 +49,10 @@ var verbs = []func(*operator, context.Context){
 	(*operator).raise, (*operator).seed,
 }
 
-// work does something every minute or so, until ctx ends.
+// work carries out a verb about twice a minute, until ctx ends.
 func (o *operator) work(ctx context.Context) {
 	for sleep(ctx, o.upTo(time.Minute)) == nil {
-		// Each verb gets this long, since the store may be away for longer.
+		// Each verb has a time limit, since the store may be away for longer than that.
 		call, cancel := context.WithTimeout(ctx, time.Minute+o.World.Plan.TTL())
 		verb := verbs[o.intN(len(verbs))]
 		if o.World.Plan.Narrow && o.intN(2) == 0 {
@@ -75,14 +75,14 @@ func (o *operator) resize(ctx context.Context) {
 	}
 }
 
-// seed seeds the pool again, which already exists with this size or another.
+// seed seeds the pool again. The pool already exists, with the same size or a different one.
 func (o *operator) seed(ctx context.Context) {
 	if _, err := o.pool.Seed(ctx, o.World.Plan.spec(o.World.Plan.Numbers)); err == nil {
 		o.World.count(func(c *Counts) { c.Seeded++ })
 	}
 }
 
-// raise raises the pool to a time up to two minutes ahead, before which nobody may stamp.
+// raise raises the pool to a time up to two minutes ahead. Nobody may stamp earlier times.
 func (o *operator) raise(ctx context.Context) {
 	if !o.World.Plan.has("raises") {
 		return
@@ -120,8 +120,8 @@ func (o *operator) force(ctx context.Context) {
 }
 
 // widen opens the next groups of a narrow pool, as a much larger fleet would, and widens the
-// pool once or twice, often while it is also resized. Each of these actions may be cut off
-// at any point.
+// pool once or twice, often while the pool is also being resized. Each of these actions may
+// be cut off at any point.
 func (o *operator) widen(ctx context.Context) {
 	if !o.World.Plan.Narrow {
 		return
@@ -150,16 +150,17 @@ func (o *operator) widen(ctx context.Context) {
 	all.Wait()
 }
 
-// open opens groups, unless as many as groupsByNow says are open.
+// open opens more groups, unless as many groups are open as groupsByNow returns.
 func (o *operator) open(ctx context.Context) {
 	item, err := o.store.PoolItem(ctx, poolName)
 	if err == nil && item.OpenGroups < o.World.groupsByNow() {
 		w := protocol.OpenGroups{Pool: poolName, From: item.OpenGroups, To: 2 * item.OpenGroups}
-		_, _ = o.store.WritePool(ctx, w) // an error is fine: whether the write is done or lost, both are wanted
+		_, _ = o.store.WritePool(ctx, w) // an error is fine: the write may be applied or lost
 	}
 }
 
-// growNumbers resizes a narrow pool to one to three more node IDs than it ever had.
+// growNumbers resizes a narrow pool so that it has one to three more node IDs than it has
+// ever had.
 func (o *operator) growNumbers(ctx context.Context) {
 	item, err := o.store.PoolItem(ctx, poolName)
 	if err == nil {
@@ -167,10 +168,10 @@ func (o *operator) growNumbers(ctx context.Context) {
 	}
 }
 
-// groupsByNow returns how many groups a narrow pool should have open by now. It reaches all
-// groups when the faults end, so that the widths change throughout. In a world with a
-// cluster it reaches fewer, because members read all open groups while they have no digest
-// that they can trust.
+// groupsByNow returns how many groups a narrow pool should have open by now. When the faults
+// end, it returns the number of all groups, so that the widths change during the whole time
+// of the faults. In a world with a cluster, the number is smaller, because members read all
+// open groups while they have no digest that they can trust.
 func (w *World) groupsByNow() int {
 	doublings := 8
 	if w.Plan.has("cluster") {

@@ -14,8 +14,8 @@ import (
 type part struct {
 	chance float64 // the probability that a world has the part
 	about  string
-	// run is the activity of the part, until ctx ends. It is nil if the part has no activity
-	// of its own, and other code asks whether the world has it.
+	// run carries out the activity of the part until ctx ends. It is nil if the part has no
+	// activity of its own. In that case, other code checks whether the world has the part.
 	run func(w *World, ctx context.Context)
 }
 
@@ -51,11 +51,12 @@ var parts = map[string]part{
 	"epoch":   {.1, "the layout's epoch is still to come when the pool begins", nil},
 }
 
-// has reports whether the world has a part. TestParts checks that all names are known.
+// has reports whether the world has a part. TestParts checks that all names in the code are
+// in the table of parts.
 func (p Plan) has(name string) bool { return p.Parts[name] }
 
 // drawParts draws the parts of a world. Parts that were added later have random sources of
-// their own, so that a seed still draws the same values for everything else.
+// their own, so that each seed still draws the same values for everything else.
 func drawParts(seed uint64, r *rand.Rand) map[string]bool {
 	all := map[string]bool{}
 	own := map[string]*rand.Rand{"waiting": rand.New(rand.NewPCG(seed, 11)), "stale": rand.New(rand.NewPCG(seed, 12)), "cards": rand.New(rand.NewPCG(seed, 16)), "abroad": rand.New(rand.NewPCG(seed, 17))}
@@ -83,7 +84,7 @@ func ParseParts(list string) (map[string]bool, error) {
 	return all, nil
 }
 
-// start starts the parts that run by themselves.
+// start starts the parts that have an activity of their own.
 func (w *World) start() {
 	for name := range w.Plan.Parts {
 		if run := parts[name].run; run != nil {

@@ -17,38 +17,38 @@ type Plan struct {
 	Seed  uint64
 	Parts map[string]bool // see parts
 	Wild  bool            // clocks are hours off
-	Dates bool            // answers have the store's time, so agents refuse to start with a clock that is off
-	// ClockError is the largest error of a wall clock, unless clocks are wild. Two clocks
-	// then differ by at most twice as much, which the guards of all releases tolerate.
+	Dates bool            // answers contain the store's time, so agents refuse to start with a clock that is off
+	// ClockError is the largest error of a wall clock, unless clocks are wild. So two clocks
+	// differ by at most twice ClockError, which the guards of all releases tolerate.
 	ClockError time.Duration
-	// Releases are the configurations that can be deployed. The first processes have the
-	// first one, which is the only one in a world without the part "releases".
+	// Releases are the configurations that can be deployed. The first processes use the
+	// first release. In a world without the part "releases", there is only one release.
 	Releases []lease.Config
 	Tasks    int           // how many tasks are wanted at any time; a deployment runs up to twice as many
 	Numbers  int           // how many node IDs of the pool can be leased at first
 	Exclude  int           // how many node IDs are never leased
-	Narrow   bool          // the pool is narrow, and its node IDs become wider meanwhile: see operator.widen
+	Narrow   bool          // the pool is narrow, and is widened during the faults: see operator.widen
 	Hours    time.Duration // how long the faults last
-	Grows    bool          // there are so many node IDs that leases become longer and reserve further ahead
+	Grows    bool          // there are enough free node IDs for leases to become longer and reserve further ahead
 	Busy     bool          // leases are short, and deployments follow each other closely: see busyTTL
 
-	// Ignore, if not nil, matches broken promises that do not end the world, so that
-	// another bug can be found than the known one.
+	// Ignore, if not nil, matches broken promises that do not end the world, so that bugs
+	// other than a known one can be found.
 	Ignore *regexp.Regexp
 	// Tamper, if not nil, changes requests on their way into the database. It simulates
 	// stores that break their promises.
 	Tamper func(body []byte) []byte
 }
 
-// economy is the TTL from which leases count as long. Worlds with long leases last
-// economyFactor times as long, since bugs depend on the number of renewals and not on the
-// hours.
+// economy is the TTL from which on leases are considered long. Worlds with long leases last
+// economyFactor times as long as others, since finding bugs depends on the number of
+// renewals and not on the hours.
 const (
 	economy       = time.Minute
 	economyFactor = 3
 )
 
-// releases are the configurations from which those of a world's releases are drawn.
+// releases are the configurations from which the releases of a world are drawn.
 var releases = []lease.Config{
 	{},
 	{TTL: 10 * time.Second, RenewEvery: 3 * time.Second, Guard: 2 * time.Second},
@@ -63,9 +63,9 @@ var releases = []lease.Config{
 	{TTL: 2 * time.Minute, Reserve: 5 * time.Minute},
 	{TTL: 90 * time.Second, OnLost: lease.Reacquire},
 	{TTL: 10 * time.Minute},
-} // an odd number of them, so that each occurs with bounded and with wild clocks
+} // an odd number, so that each configuration occurs with bounded and with wild clocks
 
-// NewPlan draws a plan whose tasks together run for taskHours hours, or three times as long
+// NewPlan draws a plan whose tasks run for taskHours hours in total, or three times as long
 // if leases are long.
 func NewPlan(seed uint64, taskHours float64) Plan {
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -83,7 +83,7 @@ func NewPlan(seed uint64, taskHours float64) Plan {
 	}
 	if p.Narrow {
 		// Leave only a few node IDs, at the end of the first group, so that a few holders
-		// are enough to fill the pool's groups.
+		// are enough to fill a group.
 		p.Exclude = 250 - r.IntN(2)*250
 	}
 	p.settle()
@@ -94,14 +94,14 @@ func NewPlan(seed uint64, taskHours float64) Plan {
 	return p
 }
 
-// With returns the plan with other parts.
+// With returns the plan with the given parts.
 func (p Plan) With(parts map[string]bool) Plan {
 	p.Parts = parts
 	p.settle()
 	return p
 }
 
-// settle sets the fields that follow from the others.
+// settle sets the fields that depend on other fields.
 func (p *Plan) settle() {
 	p.Releases = slices.Clone(p.Releases)
 	if !p.has("releases") {
@@ -123,25 +123,25 @@ func (p *Plan) settle() {
 		guard, claimGuard = min(guard, 2*time.Second, c.TTL/5), min(claimGuard, time.Second, c.TTL/10)
 		longest = max(longest, c.MaxTTL)
 	}
-	// Subtracted are 13 ms, since the timeline's clock may lag by 10 ms and times are cut off
-	// to milliseconds, and the drift of clocks.
+	// The 13 ms are subtracted because the timeline's clock may lag by 10 ms and times are
+	// truncated to milliseconds. The last term is the drift of the clocks.
 	p.ClockError = (guard + claimGuard - 13*time.Millisecond - longest/2000) / 2
 }
 
-// The terms of leases in a busy world. They result in the most renewals and changes of
-// holders for each hour.
+// The durations of leases in a busy world. They lead to the most renewals and changes of
+// holders per hour.
 const (
 	busyTTL     = 5 * time.Second
 	busyEvery   = 500 * time.Millisecond
 	busyReserve = 20 * time.Second
 )
 
-// long adapts the plan for a long run. Worlds do not last longer because their leases are
-// long, but busy worlds last twice as long. Worlds with a narrow pool last a third longer,
-// so that a third of all hours are theirs, and they have operators, who resize the pool
-// while it widens. If busy is set and the leases do not grow, the world becomes busy. It
-// then has a node ID for each task, and no cluster, because claimants that wait and members
-// of a cluster send more requests than holders that renew.
+// long adapts the plan for a long run. In such a run, worlds with long leases do not last
+// longer than others, but busy worlds last twice as long. A world with a narrow pool lasts a
+// third longer, so that a third of all hours are in such worlds, and it has operators, who
+// resize the pool while it is widened. If busy is set and the leases do not grow, the world
+// becomes busy. A busy world has at least one node ID for each task, and no cluster, because
+// waiting claimants and members of a cluster send more requests than holders that renew.
 func (p Plan) long(busy bool) Plan {
 	p.Parts = maps.Clone(p.Parts)
 	if p.TTL() >= economy || p.Grows {
@@ -162,7 +162,8 @@ func (p Plan) long(busy bool) Plan {
 	return p
 }
 
-// unrest returns the longest time between two deployments, and between the steps of one.
+// unrest returns the longest time between two deployments, and between two steps of a
+// deployment.
 func (p Plan) unrest() (between, within time.Duration) {
 	if p.Busy {
 		return 2 * time.Minute, 10 * time.Second
@@ -170,15 +171,16 @@ func (p Plan) unrest() (between, within time.Duration) {
 	return 6 * time.Minute, time.Minute
 }
 
-// The limits to which leases grow in a world that has room. They are long enough for most
-// events to occur while leases are long, and short enough for the node IDs of crashed
-// processes to be claimed again before the world ends.
+// The limits to which leases grow in a world that has enough free node IDs. They are long
+// enough for most events to occur while leases are long, and short enough for the node IDs
+// of crashed processes to be claimed again before the world ends.
 const (
 	grownTTL     = 3 * time.Minute
 	grownReserve = 20 * time.Minute
 )
 
-// Bounded reports whether the clocks keep within ClockError. If so, S2 is judged.
+// Bounded reports whether the errors of the clocks stay within ClockError. If so, S2 is
+// judged.
 func (p Plan) Bounded() bool { return !p.Wild && !p.has("glitch") }
 
 // TTL returns the longest TTL of the releases.
@@ -189,11 +191,11 @@ func (p Plan) TTL() (longest time.Duration) {
 	return longest
 }
 
-// about draws the length of a trouble, from half the longest lease to eight of them: most
-// bugs need a trouble that is about as long as one or two leases.
+// about draws the length of a trouble, from half of the longest TTL to eight times the
+// longest TTL: most bugs need a trouble that is about as long as one or two leases.
 func (p Plan) about(intN func(int) int) time.Duration { return p.TTL() / 2 << intN(5) }
 
-// Reserve returns the furthest that any release reserves ahead.
+// Reserve returns how far ahead, at most, any release reserves.
 func (p Plan) Reserve() (furthest time.Duration) {
 	for _, c := range p.Releases {
 		furthest = max(furthest, c.Reserve, c.TTL+time.Second, c.MaxReserve)

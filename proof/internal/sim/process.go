@@ -15,29 +15,29 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// process is one life of a program on a machine.
+// process is one run of a program on a machine.
 type process struct {
 	*machine
 	number   int
 	task     string       // the name of its task
-	release  lease.Config // the configuration that it was deployed with
+	release  lease.Config // the configuration with which it was deployed
 	born     time.Time
-	region   string        // the Region that it uses; "": that of the table
-	misfit   bool          // it asks for a layout other than the pool's
-	copyOf   *process      // the process that it is a copy of; nil if it is not a copy
+	region   string        // the Region that it uses; "" for the Region of the table
+	misfit   bool          // it requests a layout that differs from the pool's
+	copyOf   *process      // the original, if the process is a copy; otherwise nil
 	origin   *origin       // of a copy
 	dead     chan struct{} // closed when it is killed
 	once     sync.Once
 	agent    *lease.Agent
 	ids      atomic.Pointer[snowflake.Generator]
 	member   atomic.Pointer[member] // of the cluster
-	led      atomic.Int64           // for how many seconds a listener has led although its node is down
+	led      atomic.Int64           // the number of seconds for which a listener has worked as the leader although its node is down
 	entry    atomic.Pointer[entry]  // of the directory
 	pair     atomic.Pointer[pair]
 	copyNext atomic.Bool  // its next renewal makes a copy of it
 	hadCopy  atomic.Bool  // it was copied
 	stopped  atomic.Bool  // it has waited while its machine was paused
-	lag      atomic.Int64 // ns by which its clocks are behind its machine's
+	lag      atomic.Int64 // ns by which its clocks are behind those of its machine
 	sinks    atomic.Int64 // log lines and hooks that are blocked now
 
 	belief history.Event // as last witnessed; guarded by World.beliefs
@@ -45,9 +45,9 @@ type process struct {
 	since  time.Time     // when its belief last changed; guarded by World.beliefs
 
 	mu      sync.Mutex
-	said    lease.EventKind // the last event about whether the lease is held
+	said    lease.EventKind // the last event that shows whether the lease is held
 	saidAt  time.Time       // when the last event was told
-	renewed time.Time       // when a write of its lease was last done
+	renewed time.Time       // when a write of its lease was last applied
 	answers [2]time.Time    // when the last two renewals were answered, latest first
 }
 
@@ -57,7 +57,7 @@ func (w *World) newProcess(m *machine) *process {
 	return p
 }
 
-// behind returns how far the process's clocks are behind its machine's.
+// behind returns how far the process's clocks are behind those of its machine.
 func (p *process) behind() time.Duration { return time.Duration(p.lag.Load()) }
 
 // holding returns the node ID and the version that the process last held, no matter whether
@@ -75,7 +75,7 @@ func (p *process) beliefFor() time.Duration {
 	return time.Since(p.since)
 }
 
-// confirmed returns when a write of the process's lease was last done.
+// confirmed returns when a write of the process's lease was last applied.
 func (p *process) confirmed() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,14 +96,14 @@ func (p *process) answered(at time.Time) {
 }
 
 // answeredTwiceSince reports whether two renewals were answered after the given time, so
-// that the second of them was sent with knowledge of the first answer.
+// that the second of them was sent after the answer to the first had arrived.
 func (p *process) answeredTwiceSince(at time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.answers[1].After(at)
 }
 
-// kill ends the process immediately: afterwards it sends nothing, receives nothing and
+// kill ends the process immediately: from then on, it sends nothing, receives nothing and
 // makes no IDs.
 func (p *process) kill() { p.once.Do(func() { close(p.dead) }) }
 
@@ -116,8 +116,8 @@ func (p *process) isDead() bool {
 	}
 }
 
-// stop waits until the machine, if it is paused at the given place, resumes. It reports
-// whether the machine was paused.
+// stop reports whether the machine is paused for a process at the given place. If so, it
+// first waits until the machine resumes or the process is killed.
 func (p *process) stop(at string) bool {
 	resume := p.paused(at)
 	if resume == nil {
@@ -140,15 +140,16 @@ type wire struct {
 	next http.RoundTripper
 }
 
-// RoundTrip implements [http.RoundTripper]. A pause can stop it before the request is sent,
-// when the times in the request have already been read from the clocks, and before the
+// RoundTrip implements [http.RoundTripper]. A pause can stop the process before the request
+// is sent, after the times in the request have been read from the clocks, and before the
 // answer is received.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if res, done, err := w.p.translate(r); done {
 		return res, err
 	}
 	if w.p.stop(sending) && r.Context().Err() != nil {
-		// The time-out passed during the pause. In reality the request may be sent all the same, or not.
+		// The time-out passed during the pause. In reality, the request may or may not be
+		// sent all the same.
 		if w.p.intN(2) == 0 && !w.p.isDead() {
 			late := r.Clone(context.WithoutCancel(r.Context()))
 			w.p.background.Go(func() { w.sendLate(late) })
@@ -162,7 +163,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.p.inStep(r)
 	res, err := w.next.RoundTrip(r)
 	if err == nil && w.p.pausing(hearing) && w.p.intN(2) == 0 {
-		err = receive(res) // the whole answer is in the socket when the process is stopped
+		err = receive(res) // so that the whole answer has arrived before the process is stopped
 	}
 	w.p.stop(hearing)
 	if w.p.isDead() {

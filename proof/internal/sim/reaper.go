@@ -11,15 +11,16 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// The functions run on a schedule, each on a machine of its own with troubles of its own.
-// An invocation ends with Lambda's time-out, and the next one does not wait for that.
+// The Lambda functions run on a schedule, each on a machine of its own with troubles of
+// its own. An invocation ends with Lambda's time-out at the latest. The next invocation
+// does not wait for its end.
 const (
 	schedule   = time.Minute
 	reaperTime = 300 * time.Second
 	metricTime = 60 * time.Second
 )
 
-// function is one of the Lambda functions: the machine that it runs on and its client.
+// function is one of the Lambda functions: the machine on which it runs, and its client.
 type function struct {
 	*machine
 	client lease.Client
@@ -33,7 +34,7 @@ func (w *World) newFunction() *function {
 	return &function{p.machine, p.client()}
 }
 
-// isFunction reports whether functions run on a machine.
+// isFunction reports whether a machine runs a Lambda function.
 func (w *World) isFunction(host string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +53,8 @@ func (f *function) invoke(ctx context.Context, limit time.Duration, handle func(
 	}
 }
 
-// reaper frees the leases and entries that dead processes left.
+// reaper runs the reaper function, which frees the leases and clears the entries of dead
+// processes.
 func (w *World) reaper(ctx context.Context) {
 	f := w.newFunction()
 	w.reaping.Store(f.machine)
@@ -65,7 +67,7 @@ func (w *World) reaper(ctx context.Context) {
 	})
 }
 
-// poolmetric measures the pool.
+// poolmetric runs the poolmetric function, which measures the pool.
 func (w *World) poolmetric(ctx context.Context) {
 	f := w.newFunction()
 	p := &handler.Poolmetric{Table: tableName, Store: lease.NewDynamoDB(f.client, tableName), Metrics: published{w}, Pools: w.specs()}

@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// record keeps in a file which seeds are done, so that a long run can be stopped and
+// record is a file with the seeds that are done, so that a long run can be stopped and
 // continued later. Seeds that fail are not recorded.
 type record struct {
 	path  string
@@ -18,7 +18,7 @@ type record struct {
 	hours float64 // the total of their agent hours
 }
 
-// columns are the columns of a record after the seed, in order. Of them, only the first is
+// columns are the columns of a record after the seed, in order. Only the first of them is
 // read back.
 var columns = []struct {
 	name string
@@ -61,7 +61,7 @@ var columns = []struct {
 	{"task hours", func(Counts) any { return *taskHours }},
 	{"commit", func(Counts) any { return *commit }},
 	{"grown", func(Counts) any { return *grown }},
-	{"parts", func(Counts) any { return *partList }}, // empty if each seed has its own
+	{"parts", func(Counts) any { return *partList }}, // empty if each seed draws its own parts
 }
 
 // sum returns the sum of a map's values.

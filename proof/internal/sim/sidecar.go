@@ -23,7 +23,7 @@ func (p *process) askSidecar(ctx context.Context) {
 	}
 	var h http.Handler
 	clients := p.blockClients(&h)
-	defer func() { // clients that still have a block can use it after the sidecar's end
+	defer func() { // a client that still has a block can use it after the sidecar has ended
 		for _, c := range clients {
 			p.takeIDs(context.WithoutCancel(ctx), c, 5)
 		}
@@ -74,7 +74,8 @@ func (p *process) blockClients(h *http.Handler) (all []*blockclient.Client) {
 	return all
 }
 
-// takeIDs makes up to n IDs with a client. The rest of the client's block is used later.
+// takeIDs makes up to n IDs with a client. Later calls use the rest of the client's
+// block.
 func (p *process) takeIDs(ctx context.Context, c *blockclient.Client, n int) {
 	for range n {
 		id, err := c.Next(ctx)
@@ -86,7 +87,8 @@ func (p *process) takeIDs(ctx context.Context, c *blockclient.Client, n int) {
 	}
 }
 
-// ask sends a request and returns the IDs of the answer; ok is false if it has none.
+// ask sends a request and returns the IDs in the answer; ok is false if the answer
+// contains none.
 func ask(h http.Handler, r *http.Request) (ids []snowflake.ID, ok bool) {
 	defer func() { _ = recover() }() // http.ErrAbortHandler: the sidecar cuts the connection
 	answer := httptest.NewRecorder()

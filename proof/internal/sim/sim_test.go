@@ -35,16 +35,15 @@ var (
 	commit     = flag.String("commit", "", "what the record says was run")
 )
 
-// TestMain silences the Lambda functions, which log with slog's default logger.
+// TestMain discards the logs of the Lambda functions, which use slog's default logger.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	slog.SetDefault(silent)
 	os.Exit(m.Run())
 }
 
-// TestWorld runs a few worlds. The hours of an agent are counted in virtual time, from its
-// start to its end, under the faults of its world. They include the last minutes of a
-// world, in which the faults have ended.
+// TestWorld runs a few worlds. The hours of an agent are the virtual time from its start to
+// its end. They include the last minutes of a world, after the faults have ended.
 //
 //	go test ./proof/internal/sim -run TestWorld$ -seeds 16 -hours 64
 //	go test ./proof/internal/sim -run TestWorld$ -timeout 24h -until 10000 -hours 30 -record done.tsv
@@ -91,13 +90,13 @@ func TestWorld(t *testing.T) {
 	}
 }
 
-// growsAmongWildClocks reports whether a seed's world is of the kind that -grown asks for.
+// growsAmongWildClocks reports whether -grown selects a seed's world.
 func growsAmongWildClocks(seed uint64) bool {
 	p := NewPlan(seed, *taskHours)
 	return p.Grows && p.Wild
 }
 
-// planOf returns the plan of a seed, with the parts that the flags ask for.
+// planOf returns the plan of a seed, changed as the flags require.
 func planOf(t *testing.T, seed uint64) Plan {
 	p := NewPlan(seed, *taskHours)
 	if *grown {
@@ -142,7 +141,7 @@ func live(t *testing.T, p Plan) (c Counts) {
 	return c
 }
 
-// failure describes the events before a promise was broken.
+// failure describes the events that led to a broken promise.
 func (w *World) failure() string {
 	if w.History.Err() != nil {
 		return w.History.Failure()
@@ -151,7 +150,7 @@ func (w *World) failure() string {
 	return fmt.Sprintf("the history, in which package history finds nothing wrong: %s %v", path, err)
 }
 
-// Every part that the code asks for is in the table of parts.
+// Every part that the code checks for is in the table of parts.
 func TestParts(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -171,8 +170,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// If a store breaks its promises and deceives agents, the judge notices, and the saved
-// history is judged the same when it is judged again.
+// If a store breaks its promises and deceives agents, the judge notices. When the saved
+// history is judged again, the result is the same.
 func TestCheatingStores(t *testing.T) {
 	if testing.Short() {
 		t.Skip("stores that lie and worlds that are deceived take long: run without -short")
@@ -211,7 +210,8 @@ func TestCheatingStores(t *testing.T) {
 	}
 }
 
-// The history of a world without broken promises is judged the same when it is judged again.
+// When the saved history of a world without broken promises is judged again, the result is
+// the same.
 func TestHistoryReplays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, err := Run(NewPlan(12, 1))

@@ -8,8 +8,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// sink handles a process's log as a container's log driver does in blocking mode if its
-// reader is slow at times.
+// sink handles a process's log in the way of a container's log driver in blocking mode whose
+// reader is sometimes slow.
 type sink struct{ p *process }
 
 func (s sink) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
@@ -27,8 +27,8 @@ func (p *process) logger() *slog.Logger {
 	return silent
 }
 
-// block blocks the caller now and then, which is writing a log line or in a hook, until the
-// faults end at the latest.
+// block sometimes blocks the caller, which is writing a log line or running a hook. It
+// returns when the faults end, at the latest.
 func (p *process) block() {
 	if !p.Plan.has("sinks") || p.intN(20) != 0 {
 		return
@@ -39,8 +39,8 @@ func (p *process) block() {
 	p.tell("")
 }
 
-// tell records an event that the process was told. It remembers the last one that says
-// whether the lease is held.
+// tell records an event that the process's hook was told. It remembers the last event that
+// shows whether the lease is held.
 func (p *process) tell(kind lease.EventKind) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,8 +51,8 @@ func (p *process) tell(kind lease.EventKind) {
 	p.saidAt = time.Now()
 }
 
-// told returns the last event that says whether the lease is held, and since when nothing
-// was told or blocked.
+// told returns the last event that shows whether the lease is held, and since when no event
+// was told and no hook or log line was blocked.
 func (p *process) told() (lease.EventKind, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

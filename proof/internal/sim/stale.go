@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// Eventually consistent reads show the table as it was up to staleFor ago. DynamoDB
+// Eventually consistent reads return the table as it was up to staleFor ago. DynamoDB
 // promises no bound, but is usually consistent within a second.
 const (
 	staleFor  = 3 * time.Second
 	mostStale = 1000 // how many answers are kept
 )
 
-// shown is the answer to a read, and its time.
+// shown is the answer to a read, and the time of the answer.
 type shown struct {
 	at     time.Time
 	answer *answer
 }
 
-// read handles a call as do does, except that a third of the eventually consistent reads
-// return an earlier answer to the same read. It returns nil if the call is not done, or not
-// yet.
+// read handles a call as do does, but for a third of the eventually consistent reads it
+// returns an earlier answer to the same read. It returns nil if the call is not done now.
 func (n *network) read(c *call) *answer {
 	if a, ok := n.card(c); ok {
 		return a
@@ -42,8 +41,8 @@ func (n *network) read(c *call) *answer {
 	if len(n.pages) >= mostStale {
 		clear(n.pages)
 	}
-	// An answer keeps its time: a later answer does not replace one that is recent enough to
-	// be shown again.
+	// A later answer does not replace an answer that is recent enough to be returned again,
+	// so that the time of the stored answer stays the same.
 	if !known || time.Since(before.at) >= staleFor {
 		n.pages[string(c.body)] = shown{time.Now(), a}
 	}

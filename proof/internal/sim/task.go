@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// task is a task of an orchestrator: when its process ends, it starts another, until it is
-// told to stop.
+// task is a task of an orchestrator: when its process ends, it starts another process,
+// until the task is told to stop.
 type task struct {
 	*machine
 	stopping context.Context // ends with SIGTERM

@@ -12,8 +12,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// ops identifies writes by the beginning of their update expressions: the witness knows
-// only what is sent, not the code under test.
+// ops identifies writes by the beginning of their update expressions, because the witness
+// uses only the requests, not the code under test.
 var ops = []struct {
 	prefix string
 	op     history.Op
@@ -30,7 +30,7 @@ var ops = []struct {
 	{"SET widen_try = ", history.Mark},
 }
 
-// witnessWrite adds a write that was done to the history, and judges it.
+// witnessWrite adds a write that was applied to the history, and judges it.
 func (w *World) witnessWrite(request, answer []byte) {
 	in, item := members(request), members(members(answer)["Attributes"])
 	update, key := unquoted(in["UpdateExpression"]), members(in["Key"])
@@ -93,10 +93,10 @@ func (w *World) witnessWrite(request, answer []byte) {
 	}
 }
 
-// hasGrown reports whether an item has a lease whose TTL has grown since its claim.
+// hasGrown reports whether an item contains a lease whose TTL has grown since the claim.
 func (w *World) hasGrown(e history.Event) bool { return e.Held && e.TTL > w.claimed[e.Node] }
 
-// countGrown counts what happens to leases that have grown.
+// countGrown counts the events of leases that have grown.
 func (w *World) countGrown(e, before history.Event) {
 	grown := w.hasGrown(before)
 	if e.Op == history.Claim {
@@ -135,7 +135,7 @@ func (w *World) countShrink(from, to string) {
 	}
 }
 
-// renewed records for the holder of an item that its lease was written.
+// renewed records that the lease of an item's holder was written.
 func (w *World) renewed(e history.Event) {
 	for _, p := range w.processes() {
 		if node, version := p.holding(); node == e.Node && version == e.Version {
@@ -144,8 +144,8 @@ func (w *World) renewed(e history.Event) {
 	}
 }
 
-// taskName returns the name by which a process appears in the table, and taskNumber the
-// number of the process with that name.
+// taskName returns the name of a process in the table, and taskNumber the number of the
+// process with a name.
 func taskName(n int) string { return "t" + strconv.Itoa(n) }
 func taskNumber(s string) int {
 	n, _ := strconv.Atoi(strings.TrimPrefix(s, "t"))
@@ -211,9 +211,9 @@ func (w *World) witnessWidths(attribute json.RawMessage, try string) {
 	}
 }
 
-// witnessBeliefs asks every process whether it believes that it holds its node ID. All of
-// this happens at one moment of virtual time. Processes that no longer believe it are
-// recorded first, because they stopped at an earlier moment, at which nobody asked.
+// witnessBeliefs asks every process whether it believes that it holds its node ID, all at
+// one moment of virtual time. Processes that no longer believe so are recorded first,
+// because they stopped believing at an earlier moment, at which nobody asked them.
 func (w *World) witnessBeliefs() {
 	w.beliefs.Lock()
 	defer w.beliefs.Unlock()
@@ -240,7 +240,8 @@ func (w *World) witnessBeliefs() {
 	}
 }
 
-// forget records that a process that has ended no longer believes anything.
+// forget records that a process that has ended no longer believes that it holds a node
+// ID.
 func (w *World) forget(p *process) {
 	w.beliefs.Lock()
 	defer w.beliefs.Unlock()

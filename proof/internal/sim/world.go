@@ -23,7 +23,7 @@ const (
 	poolName  = "orders"
 )
 
-// World is one run, in a synctest bubble. See [Run].
+// World is one simulated world, in a synctest bubble. See [Run].
 type World struct {
 	Plan    Plan
 	History history.Recorder
@@ -40,7 +40,7 @@ type World struct {
 	mu        sync.Mutex
 	machines  int
 	functions map[string]bool // the hosts of the functions' machines
-	broken    map[int]bool    // node IDs whose items a vandal broke
+	broken    map[int]bool    // node IDs whose items a vandal has broken
 	numbers   int             // the number of the newest process
 	tasks     map[*task]bool
 	running   map[*process]bool
@@ -48,16 +48,16 @@ type World struct {
 	raw       map[int]map[string]json.RawMessage
 	claimed   map[int]time.Duration // the TTL of each claim; guarded likewise
 	sessions  map[string]session    // of the cluster's nodes; guarded likewise
-	refused   int                   // readers refused in a row, see judgeShared; guarded likewise
+	refused   int                   // the number of readers refused in a row, see judgeShared; guarded likewise
 	began     time.Time             // when the faults began
 	size      string                // the pool's size in the table; guarded likewise
 	copied    map[string][3]int64   // revision, verdict and count of each hint card; guarded likewise
-	done      map[string]bool       // writes of operators that were done; guarded likewise
-	floor     time.Time             // the latest time to which anybody tried to raise the pool
+	done      map[string]bool       // writes of operators that were applied; guarded likewise
+	floor     time.Time             // the latest time to which an operator tried to raise the pool
 
 	release atomic.Int64            // the deployed release, an index of Plan.Releases
 	layout  snowflake.Layout        // of the pool's IDs
-	seeded  bool                    // the pool was seeded with that layout
+	seeded  bool                    // whether the pool was seeded with layout
 	reaping atomic.Pointer[machine] // the reaper's machine; nil if there is no reaper
 
 	counting sync.Mutex
@@ -69,8 +69,8 @@ type World struct {
 	made   map[snowflake.ID]int // the node ID of each ID, as decomposed when it was made
 }
 
-// Run runs the world of a plan, and must be called inside a synctest bubble. The error is
-// the first promise that was broken.
+// Run runs the world of a plan. It must be called inside a synctest bubble. The error
+// describes the first promise that was broken.
 func Run(p Plan) (*World, Counts, error) {
 	w := &World{
 		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, claimed: map[int]time.Duration{}, sessions: map[string]session{}, copied: map[string][3]int64{}, done: map[string]bool{}, functions: map[string]bool{}, broken: map[int]bool{},
@@ -98,7 +98,7 @@ func (w *World) run() (err error) {
 	}
 	w.network = newNetwork(w, db)
 	defer func() {
-		w.network.calls.Wait() // some calls are still to be delivered late
+		w.network.calls.Wait() // some calls may still be delivered late
 		err = errors.Join(err, db.Close())
 	}()
 
@@ -131,7 +131,7 @@ func (w *World) run() (err error) {
 	}
 	w.end(nil)
 	w.background.Wait()
-	time.Sleep(5 * time.Second) // virtual time: requests of directories that are still under way reach their deadline
+	time.Sleep(5 * time.Second) // virtual time, in which requests of directories that are still under way reach their deadline
 	return broken
 }
 
@@ -165,7 +165,7 @@ func (w *World) changes(ctx context.Context) {
 	}
 }
 
-// outages makes the store unreachable for everybody now and then, for up to ten minutes.
+// outages sometimes makes the store unreachable for all machines, for up to ten minutes.
 func (w *World) outages(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.Plan.Seed, 7))
 	for sleep(ctx, time.Duration(r.Int64N(int64(20*time.Minute)))) == nil {
@@ -186,19 +186,19 @@ func (w *World) heal() {
 	}
 }
 
-// settling returns after what time without faults every process that can have a node ID
-// must have one. In that time the leases of dead processes expire and their reservations
-// pass, late requests arrive, and waiting claimants try again.
+// settling returns the time without faults after which every process that can have a node ID
+// must have one. During this time, the leases and the reservations of dead processes expire,
+// late requests arrive, and waiting claimants try again.
 func (w *World) settling() time.Duration {
 	return 4*w.Plan.TTL() + w.Plan.Reserve() + 2*time.Minute
 }
 
-// again is the time within which a task without a node ID tries again: an orchestrator waits
-// for a minute after a start that failed.
+// again is the time within which a task without a node ID tries again: after a failed start,
+// an orchestrator waits for up to a minute.
 const again = 90 * time.Second
 
-// liveness judges that nobody waits for a node ID while one is free. If node IDs have become
-// free only recently, it first waits until they can have been claimed.
+// liveness checks that nobody waits for a node ID while one is free. If node IDs became free
+// only recently, it first waits until there was time to claim them.
 func (w *World) liveness(o *operator) error {
 	for {
 		fresh, err := w.judgeLiveness(o)
@@ -209,8 +209,8 @@ func (w *World) liveness(o *operator) error {
 	}
 }
 
-// judgeLiveness judges the present state. It also returns the time after which even the node
-// ID that became free last should have been claimed.
+// judgeLiveness judges the present state. It also returns how long to wait until even the
+// node ID that became free last should have been claimed.
 func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 	waiting := 0
 	for _, t := range w.all() {
@@ -239,11 +239,11 @@ func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("liveness: %w", err)
 		}
-		if l.NodeID >= size { // a resize that was cut off added it, and nobody can use it
+		if l.NodeID >= size { // a resize that was cut off has added this node ID, and nobody can use it
 			continue
 		}
 		switch lease.Lease(l).State(time.Now()) {
-		case lease.Free, lease.Cooling, lease.Expired: // while milliseconds are reserved, even an expired node ID cannot be claimed
+		case lease.Free, lease.Cooling, lease.Expired: // while milliseconds are reserved, even a node ID whose lease has expired cannot be claimed
 			if l.ReservedUntil.After(time.Now()) {
 				resting++
 			} else {
@@ -263,7 +263,7 @@ func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 
 // claimedAhead reports whether a node ID was claimed with a clock that was ahead, so that its
 // holder's span has not begun yet. A process keeps such a node ID only if the store does not
-// send its time.
+// send the time.
 func (w *World) claimedAhead(node int) bool {
 	w.network.serial.Lock()
 	defer w.network.serial.Unlock()

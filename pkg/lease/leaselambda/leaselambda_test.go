@@ -90,7 +90,8 @@ func TestWrap(t *testing.T) {
 	})
 }
 
-// Handlers of all kinds get the agent. If a handler cannot get it, calls return an error.
+// Handlers of all kinds get the agent. If a handler takes no context and so cannot get
+// the agent, the invocation returns an error.
 func TestWrapsEachHandler(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)

@@ -15,7 +15,7 @@ type description struct {
 	all     map[string]string
 	changed bool          // the metadata has changed since the claim, so renewals write it
 	renewed chan struct{} // closed by the next confirmation; nil if nobody waits
-	resume  func()        // BeforeResume
+	resume  func()        // the function that BeforeResume set
 	asking  bool          // resume is running
 }
 

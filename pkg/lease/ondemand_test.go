@@ -228,7 +228,7 @@ func TestOnDemandSingleFlight(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(256)
 		s.On(func(ctx context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
-			time.Sleep(20 * time.Millisecond) // virtual: the time of the request's way to the store
+			time.Sleep(20 * time.Millisecond) // virtual: the latency of a request
 			return do()
 		})
 		o, _ := onDemand(t, s)

@@ -223,7 +223,7 @@ func TestExhaustionIsCheap(t *testing.T) {
 		c := &counter{Store: s}
 		var none *lease.ExhaustedError
 		cfg := fixture.Config(c)
-		cfg.TTL = 2 * time.Hour // reservations of others do not show that a clock is behind
+		cfg.TTL = 2 * time.Hour // other holders' reservations do not show that a clock is behind
 		if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &none) || none.NextFree.IsZero() || !strings.Contains(err.Error(), "240 groups") {
 			t.Fatalf("got %v, want an ExhaustedError", err)
 		}
@@ -456,7 +456,7 @@ func TestPartsOfGroups(t *testing.T) {
 		occupied(t, s.Memory, 1024, 0, 1)
 		var none *lease.ExhaustedError
 		cfg := fixture.Config(s)
-		cfg.TTL = 2 * time.Hour // reservations of others do not show that a clock is behind
+		cfg.TTL = 2 * time.Hour // other holders' reservations do not show that a clock is behind
 		if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &none) || none.Size != 1024 || strings.Contains(err.Error(), "groups") {
 			t.Errorf("got %v, want an ExhaustedError of all 1,024", err)
 		}
@@ -502,7 +502,7 @@ func TestAFullPartIsNoFullGroup(t *testing.T) {
 				t.Errorf("the start took %v, want no wait for a free node ID", took)
 			}
 			_ = a.Close()
-			time.Sleep(time.Millisecond) // virtual: its last millisecond passes
+			time.Sleep(time.Millisecond) // virtual: the last millisecond of its reservation passes
 		}
 	})
 }
@@ -527,7 +527,7 @@ func TestAPartWithRoomOpensNoGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = a.Close()
-			time.Sleep(time.Millisecond) // virtual: its last millisecond passes
+			time.Sleep(time.Millisecond) // virtual: the last millisecond of its reservation passes
 		}
 		if p, err := s.PoolItem(t.Context(), "orders"); err != nil || p.OpenGroups != 1 || s.parts.Load() < 100 {
 			t.Errorf("got %d open groups after %d parts, %v, want one", p.OpenGroups, s.parts.Load(), err)

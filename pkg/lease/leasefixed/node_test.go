@@ -85,7 +85,7 @@ func TestFixedRefuses(t *testing.T) {
 	}
 }
 
-// still is a clock whose wall clock steps; waits move both clocks.
+// still is a clock whose wall clock can be set. When a call waits, both clocks advance.
 type still struct {
 	wall time.Time
 	mono time.Duration

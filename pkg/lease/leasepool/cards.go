@@ -34,7 +34,7 @@ func (p *Pool) card(ctx context.Context, s protocol.CardStore, n int) (*Item, er
 	card, err := protocol.Retry(ctx, func(ctx context.Context) (*Item, error) { return s.Card(ctx, p.Name, n) })
 	var corrupt *protocol.CorruptError
 	if errors.As(err, &corrupt) || errors.Is(err, protocol.ErrItemFormat) {
-		return nil, nil //nolint:nilnil // the next write replaces the card if possible
+		return nil, nil //nolint:nilnil // the write replaces it if it can
 	}
 	return card, err
 }

@@ -22,8 +22,8 @@ const (
 	// Resume suspends the lease and keeps trying to renew it. If nobody has taken the node
 	// ID meanwhile, the holder resumes, so an outage of DynamoDB does not restart a fleet.
 	Resume ExpiryPolicy = iota
-	// Stop ends the lease at the deadline, as if it were lost. It is for holders that use
-	// the node ID for more than making IDs and cannot check the lease at each use.
+	// Stop treats the lease as lost at the deadline. It is for holders that use the node ID
+	// not only to make IDs, and cannot check the lease at each use.
 	Stop
 )
 

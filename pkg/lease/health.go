@@ -49,10 +49,11 @@ func (a *Agent) health() (h health, live, held, ids bool) {
 }
 
 // ServeHTTP reports whether the process should keep running: it answers 200 while the
-// lease is held or suspended, and 503 once the agent has ended, with the reason in JSON.
-// Use it for checks by a container platform or a load balancer, which replace a task that
-// fails them. An outage of DynamoDB suspends leases, and must not cause the restart of a
-// whole fleet.
+// lease is held or suspended (with Reacquire, also while the agent claims another node ID
+// after a loss), and 503 once the agent has ended or Close was called, with the reason in
+// JSON. Use it for checks by a container platform or a load balancer, which replace a
+// task that fails them. An outage of DynamoDB suspends leases, and must not cause the
+// restart of a whole fleet.
 func (a *Agent) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	h, live, _, _ := a.health()
 	h.write(w, live)

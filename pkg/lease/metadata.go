@@ -19,10 +19,10 @@ type description struct {
 	asking  bool          // resume is running
 }
 
-// SetMetadata changes the named entries of the holder's metadata and keeps the others; an
-// empty value removes an entry. The next renewal, or the claim of another node ID
-// (Reacquire), writes the change at no extra cost. If the lease has grown, the next
-// renewal may be minutes away; RenewNow sends a renewal at once. SetMetadata may be
+// SetMetadata changes the named entries of the holder's metadata and keeps all other
+// entries. An empty value removes an entry. The next renewal, or the claim of another
+// node ID (Reacquire), writes the change at no extra cost. If the lease has grown, the
+// next renewal may be minutes away; RenewNow sends a renewal at once. SetMetadata may be
 // called at any time; if the lease is suspended, the renewal that resumes the lease
 // writes the change.
 //

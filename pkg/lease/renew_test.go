@@ -314,9 +314,9 @@ func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 }
 
 // The wall clock is an hour ahead for a while. Once it is right again, the clock of
-// renewals is right too. Times that were requested meanwhile stay, since a late request
-// may still contain them. Until a renewal is confirmed, stamps are ahead by at most the
-// length of a lease.
+// renewals is right too. Times that were requested meanwhile are not lowered, since a
+// late request may still contain them. Until a renewal is confirmed, stamps are ahead by
+// at most the length of a lease.
 func TestClockGlitchHeals(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

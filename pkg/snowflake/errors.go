@@ -36,7 +36,7 @@ type ClockError struct {
 	Behind time.Duration // how long it takes until the clock has caught up
 }
 
-// Error returns a message that says how far the clock is behind.
+// Error returns a message that states how far the clock is behind.
 func (e *ClockError) Error() string {
 	return fmt.Sprintf("snowflake: the clock is %v behind the next millisecond that may be stamped; retry when it has caught up", e.Behind)
 }

@@ -361,7 +361,7 @@ type Stats struct {
 	Waits   uint64 // how often a call slept until a tick began
 	Refused uint64 // calls that ended in an error
 
-	StepsForward uint64        // how often the wall clock was found ahead, so that stamps jumped forward with it
+	StepsForward uint64        // how often the wall clock was found ahead, and stamps moved forward with it
 	StepsBack    uint64        // how often the wall clock was found behind, or further behind
 	Borrow       time.Duration // how far stamps are ahead of the wall clock now, after a small step back
 }

@@ -28,7 +28,7 @@ type ReapReport struct {
 	// no lease waits for another scan.
 	NextLook time.Time `json:"next_look,omitzero"`
 	// Stuck node IDs are reserved or held for hours beyond their lease's length, because
-	// their holder's clock was ahead, or because the holder asked for a long Reserve.
+	// their holder's clock was ahead, or because the holder has a long Config.Reserve.
 	Stuck   []int   `json:"stuck,omitempty"`
 	Corrupt Corrupt `json:"corrupt,omitempty"`
 	// Forged lists items that have changed since the reaper's last scan in a way that no

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Release is the number of held node IDs whose agents run the same release of this
-// module.
+// Release contains one release of this module and the number of held node IDs whose
+// agents run it.
 type Release struct {
 	// Release is a version of the module, such as v1.4.0. It is empty for agents that do not
 	// report their release. Holders write the release themselves, so it may be wrong.

@@ -13,16 +13,16 @@ import (
 )
 
 // Provider provides this process with a node ID. [*Agent] leases a node ID;
-// leasefixed.Node has a fixed one, without a lease. Code that takes a Provider works with
-// both.
+// leasefixed.Node has a fixed node ID, without a lease. Code that takes a Provider works
+// with both types.
 type Provider interface {
 	snowflake.Node
 	http.Handler // reports whether the process should keep running, for health checks
 
 	// NodeID returns the node ID, from 0.
 	NodeID() int
-	// Lease returns the lease if the node ID may be relied on now. Compare Version at
-	// the resource if Lease.Fenced is true; if it is false, there is no token.
+	// Lease returns the lease if the node ID may be relied on now. If Lease.Fenced is true,
+	// let the resource compare Version; otherwise Version is not a fencing token.
 	Lease() (Lease, error)
 	// Ready reports whether IDs can be made now; see [Agent.Ready].
 	Ready() http.Handler
@@ -43,8 +43,8 @@ var _ Provider = (*Agent)(nil)
 // return an error return ErrClosed, and node IDs are -1.
 type Agent struct {
 	cfg Config
-	// givenTask is Config.Task as the user set it, so that a detected name does not count
-	// against the user's 512 bytes.
+	// givenTask is Config.Task as the user set it. A task name that the agent detected does
+	// not count against the 512 bytes for the user's text.
 	givenTask string
 	clock     Clock
 	timeline  *snowflake.Timeline
@@ -77,7 +77,7 @@ type Agent struct {
 	done      chan struct{}
 	watchdog  *time.Timer
 
-	nudged  chan struct{}      // filled by RenewNow; holds one
+	nudged  chan struct{}      // filled by RenewNow; has room for one request
 	stop    context.CancelFunc // ends the loop
 	stopped chan struct{}      // the loop has ended
 	close   func() error       // shuts down at the first call
@@ -94,11 +94,12 @@ var ended = func() chan struct{} {
 	return c
 }()
 
-// absent reports whether a is nil or zero, so that neither Start nor OnDemand made it.
+// absent reports whether a is nil or zero: neither Start nor OnDemand created it.
 func (a *Agent) absent() bool { return a == nil || a.done == nil }
 
 // NodeID returns the node ID, from 0. It is constant while the agent lives, unless
-// Config.OnLost is Reacquire. It stays set after a loss; call Lease to check.
+// Config.OnLost is Reacquire. After a loss, NodeID still returns the lost node ID; call
+// Lease to check whether the node ID is held.
 func (a *Agent) NodeID() int { return a.lease().NodeID }
 
 // Pool returns the name of the pool.
@@ -148,15 +149,15 @@ func (a *Agent) Lease() (Lease, error) {
 	return Lease(a.term.Lease.Clone()), nil
 }
 
-// copied returns the reason of a loss on a machine that was restored from a snapshot; see
-// [snowflake.Timeline.Copied].
+// copied returns the error for a node ID that is lost because the machine was restored
+// from a snapshot; see [snowflake.Timeline.Copied].
 func (a *Agent) copied() error {
 	return fmt.Errorf("%w: this machine was restored from a snapshot, and node %d of pool %q may be a copy's as well", ErrLost, a.term.Lease.NodeID, a.cfg.Pool)
 }
 
-// Left returns the time until the deadline, which a confirmed renewal extends. It is
-// not positive once the deadline has passed. Use it to act before the deadline; call
-// Lease to learn whether the lease may be relied on.
+// Left returns the time until the deadline, which a confirmed renewal extends. It is not
+// positive once the deadline has passed. Use Left to act before the deadline; call Lease
+// to check whether the lease may be relied on.
 func (a *Agent) Left() time.Duration {
 	if a.absent() {
 		return 0
@@ -167,8 +168,9 @@ func (a *Agent) Left() time.Duration {
 }
 
 // IDsLeft returns how long generators on this agent can make IDs if no other renewal is
-// confirmed, as in an outage of the table that begins now. It is not positive once they
-// have stopped. It is at least Left; for a lease that has grown, it is hours.
+// confirmed, as in an outage of the table that begins now. It is not positive once the
+// generators have stopped. It is at least Left; for a lease that has grown, it can be
+// hours.
 func (a *Agent) IDsLeft() time.Duration {
 	if a.absent() {
 		return 0
@@ -187,9 +189,9 @@ func (a *Agent) early() time.Duration {
 }
 
 // earlyBy is early for a caller that holds mu. The reservation may end later than the
-// last holder's lease. After a forced release, only waiting for its end keeps the next
-// holder from relying on the node ID while the last holder still does. Once earlyBy has
-// seen the end, it returns 0 even if the wall clock steps back.
+// last holder's lease. After a forced release, the last holder may still rely on the node
+// ID, so the next holder must wait until the reservation ends. Once earlyBy has found
+// that the reservation has ended, it returns 0 even if the wall clock steps back.
 func (a *Agent) earlyBy() time.Duration {
 	if !a.begun {
 		left := a.term.Lease.NotBefore.Sub(a.clock.Wall())
@@ -199,8 +201,8 @@ func (a *Agent) earlyBy() time.Duration {
 	return 0
 }
 
-// Timeline returns the timeline from which generators stamp; it makes the agent a
-// [snowflake.Node].
+// Timeline returns the timeline from which generators take their timestamps. The method
+// makes the agent a [snowflake.Node].
 func (a *Agent) Timeline() *snowflake.Timeline {
 	if a.absent() {
 		return nil
@@ -209,7 +211,7 @@ func (a *Agent) Timeline() *snowflake.Timeline {
 }
 
 // Done returns a channel that is closed when the agent ends, because its node ID is lost
-// or Close was called. It stays open through a suspension.
+// or Close was called. The channel stays open during a suspension.
 func (a *Agent) Done() <-chan struct{} {
 	if a.absent() {
 		return ended
@@ -228,7 +230,7 @@ func (a *Agent) Err() error {
 	return a.err
 }
 
-// end ends the agent, once.
+// end ends the agent, unless it has already ended.
 func (a *Agent) end(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,15 +14,15 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// stopped is a clock that its test moves.
+// stopped is a clock that moves only when the test moves it.
 type stopped struct{ at time.Duration }
 
 func (c *stopped) Monotonic() time.Duration { return c.at }
 func (c *stopped) Wall() time.Time          { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(c.at) }
 func (c *stopped) Sleep(time.Duration)      {}
 
-// Late news of a term that is over does not end another term. Otherwise the table would
-// say that this agent holds the next node ID, while the agent does not use it.
+// Late news about a term that is over does not end another term. Otherwise the table
+// would show that this agent holds the next node ID, although the agent does not use it.
 func TestLateNewsOfATermThatIsOver(t *testing.T) {
 	var clock stopped
 	var heard []EventKind
@@ -44,8 +44,8 @@ func TestLateNewsOfATermThatIsOver(t *testing.T) {
 	}
 }
 
-// A health check's answer may contain text from the new holder of a lost node ID. It is
-// still one line of printable characters.
+// A health check's answer may contain text from the new holder of a lost node ID. Even
+// so, the answer is one line of printable characters.
 func TestHealthIsPlain(t *testing.T) {
 	for name, value := range texttest.Hostile {
 		w := httptest.NewRecorder()
@@ -57,7 +57,8 @@ func TestHealthIsPlain(t *testing.T) {
 	}
 }
 
-// The client of Open connects to the last known addresses, unless they are turned off.
+// The client that Open creates connects to the last known addresses, unless this feature
+// is turned off.
 func TestLastKnownAddressesInOpen(t *testing.T) {
 	for value, want := range map[string]bool{"": true, "on": true, "off": false} {
 		t.Setenv(lastaddress.Variable, value)

@@ -17,13 +17,13 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// With leases of common lengths, a holder keeps its node ID over many renewals of one
-// conditional write each, and its span never ends before its lease.
+// With leases of common lengths, a holder keeps its node ID over many renewals. Each
+// renewal is one conditional write, and the span never ends before the lease.
 func TestNamedLeases(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cfg  lease.Config
-		d    time.Duration // from the sending of a renewal to its deadline
+		d    time.Duration // from the time when a renewal is sent to its deadline
 	}{
 		{"10 s, 3 s, 2 s", lease.Config{TTL: 10 * time.Second, RenewEvery: 3 * time.Second, Guard: 2 * time.Second}, 8 * time.Second},
 		{"the default, 15 s", lease.Config{}, 13 * time.Second},
@@ -70,8 +70,8 @@ func TestNamedLeases(t *testing.T) {
 	}
 }
 
-// With a larger Reserve, a holder goes on making IDs in an outage, but its lease is
-// suspended.
+// With a larger Reserve, a holder continues to make IDs in an outage, although its lease
+// is suspended.
 func TestLargerReserve(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -112,10 +112,11 @@ func TestTwoGenerators(t *testing.T) {
 	})
 }
 
-// A node ID is freed by force while its holder, which is cut off and whose clock is
-// behind, still relies on it. Another agent, whose clock is ahead, claims the node ID to
-// replace a lost one, but does not rely on it before the holder's reservation has passed
-// by its own clock. So at no time do both agents rely on the node ID.
+// A node ID is released by force while its holder still relies on it. The holder is cut
+// off, and its clock is behind. Another agent, whose clock is ahead, has lost its own
+// node ID and claims this one. It does not rely on the node ID until, by its own clock,
+// the first holder's reservation has passed. So at no time do both agents rely on the
+// node ID.
 func TestForcedNumberIsNotHeldTwice(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -157,7 +158,7 @@ func TestForcedNumberIsNotHeldTwice(t *testing.T) {
 	})
 }
 
-// A lease needs little, so that many fit into one process.
+// An agent needs little memory, so that many agents fit into one process.
 const (
 	mostGoroutines = 2
 	mostBytes      = 64 << 10
@@ -172,7 +173,7 @@ func TestAgentIsLight(t *testing.T) {
 	}
 }
 
-// BenchmarkLease measures the check before each use of a lease.
+// BenchmarkLease measures the check that precedes each use of a lease.
 //
 //	go test -run '^$' -bench Lease$ -count 10 ./pkg/lease
 func BenchmarkLease(b *testing.B) {
@@ -191,9 +192,9 @@ func BenchmarkLease(b *testing.B) {
 	}
 }
 
-// BenchmarkAgents measures the memory of 10,000 agents in one process, on a store in
-// memory and with one client of the AWS SDK. The figures include the client's connections
-// and its server.
+// BenchmarkAgents measures the memory of 10,000 agents in one process, once with an
+// in-memory store and once with one client of the AWS SDK. The figures for the client
+// include its connections and its server.
 //
 //	go test -run '^$' -bench Agents -benchtime 1x ./pkg/lease
 func BenchmarkAgents(b *testing.B) {
@@ -216,8 +217,9 @@ func BenchmarkAgents(b *testing.B) {
 	})
 }
 
-// weigh starts so many agents, each with a generator that has made an ID, and returns
-// how many goroutines and bytes of heap and stack each has added.
+// weigh starts the given number of agents, each with a generator that has made an ID. It
+// returns how many goroutines, and how many bytes of heap and stack, each agent has
+// added.
 func weigh(tb testing.TB, s lease.Store, agents int) (goroutines, bytes float64) {
 	tb.Helper()
 	started := make([]*lease.Agent, agents)
@@ -252,7 +254,7 @@ func weigh(tb testing.TB, s lease.Store, agents int) (goroutines, bytes float64)
 	return goroutines, bytes
 }
 
-// memory returns the size of heap and stacks after a collection.
+// memory returns the size of the heap and the stacks after a garbage collection.
 func memory() int64 {
 	runtime.GC()
 	var m runtime.MemStats

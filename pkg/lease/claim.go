@@ -14,21 +14,23 @@ import (
 )
 
 // The choice of a node ID is hardest for a fleet that starts at once: a herd of N tasks
-// on M node IDs. The first guess is blind: a hash of the session picks a node ID in the
-// open groups. A task makes no guess if the pool was mostly taken when it was last
-// counted. A task that finds its guess taken reads a group with one Query and takes a
-// random free node ID. In a simulation of 1,024 tasks on 1,024 node IDs, that costs 1.5
-// writes and 0.5 queries per task. Taking the first free node ID, as other
-// implementations do, costs 11 to 500 writes. [tenure.Search] chooses the groups and
-// bounds their number: nothing reads the whole of a large pool.
+// on M node IDs. A task first guesses, without reading anything: a hash of its session
+// picks a node ID in the open groups. It skips this guess if most of the pool's node IDs
+// were taken when they were last counted. If the guessed node ID is taken, the task reads
+// a group with one Query and claims a random free node ID. In a simulation of 1,024 tasks
+// on 1,024 node IDs, that costs 1.5 writes and 0.5 queries per task. Taking the first
+// free node ID, as other implementations do, costs 11 to 500 writes. [tenure.Search]
+// chooses the groups and limits their number, so that no claimant reads a whole large
+// pool.
 //
-// Pages are read eventually consistent, at half the price. A page only suggests node IDs
-// to try: the condition of the claim decides. Only the answer "there is no free node ID"
-// is not checked by a condition, so the search that ends a start with [ErrPoolExhausted]
-// reads strongly: an agent that starts after another has released finds that node ID.
+// Pages are read with eventual consistency, at half the price. A page only suggests node
+// IDs to try: the conditional write of the claim decides. Only the answer "there is no
+// free node ID" is not checked by a condition. So the search that ends a start with
+// [ErrPoolExhausted] uses strongly consistent reads: an agent that starts after another
+// agent has released its node ID finds that node ID.
 
-// acquire finds a node ID and claims it. It waits up to wait for a free one; ctx
-// bounds everything.
+// acquire finds a node ID and claims it. It waits for a free node ID for at most the
+// duration wait; ctx limits the whole call.
 func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term, err error) {
 	since := a.clock.Monotonic()
 	session := newSession()
@@ -42,9 +44,9 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 	}
 	guess := !tenure.MostlyTaken(a.pool, a.clock.Wall(), a.cfg.timings().MaxSkew())
 	if u := a.pending(); u != nil { // settled before another node ID is tried
-		// A release that was sent may still arrive, and would free whatever its session
-		// holds by then, including stamped milliseconds. So the session never claims
-		// again (S1).
+		// A release that was sent may still arrive. It would then free whatever its session
+		// holds at that time, including milliseconds that were already stamped. So that session
+		// never claims again (S1).
 		if u.givenUp {
 			if err := a.abandon(ctx, u.node, u.session); err != nil {
 				return nil, err
@@ -82,7 +84,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 			}
 		}
 		var seen tenure.Outlook
-		c := a.claimOf(0, "") // a claim with the terms that apply to any node ID
+		c := a.claimOf(0, "") // a claim whose values apply to any node ID
 		if seen, err = a.look(ctx, c, &s, &w); err != nil {
 			break
 		}
@@ -92,7 +94,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 				continue
 			}
 		}
-		if seen.Free < 0 && a.hinted { // before it waits or gives up: the pool may have grown since the hint card
+		if seen.Free < 0 && a.hinted { // before waiting or giving up: the pool may have grown since the hint card was written
 			before := a.pool.Revision
 			if err = a.verify(ctx); err != nil || a.pool.Revision != before {
 				continue
@@ -118,15 +120,14 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 	return t, err
 }
 
-// nap waits for a node ID to become free after a search that found none, for at most
-// left.
+// nap pauses after a search that found no free node ID, for at most the duration left.
 func (a *Agent) nap(ctx context.Context, w *tenure.Wait, o tenure.Outlook, left time.Duration) error {
 	now := a.clock.Wall()
 	none := a.cfg.none(o, a.pool, now)
 	a.emit(Event{Kind: EventWaiting, Lease: a.about(wholePool), Err: none})
 	nap := w.Pause(now) // short, since a holder may release at any moment
-	// If the time has passed, something else, such as an open widening, keeps the node ID
-	// from being claimed, so there is no time to wait for.
+	// If o.Next has passed, something else, such as an open widening, keeps the node ID from
+	// being claimed, so there is no known time to wait for.
 	if soon := o.Next.Sub(now); w.Off && soon > 0 {
 		nap = min(nap, soon+protocol.Backoff(0))
 	}
@@ -139,8 +140,8 @@ func (a *Agent) nap(ctx context.Context, w *tenure.Wait, o tenure.Outlook, left 
 // newSession returns a new session, which names one life of a lease.
 func newSession() string { return uuid.Must(uuid.NewV7()).String() }
 
-// look reads groups until it finds a group with node IDs that c could claim, and picks one
-// of these at random. It stops after as many pages as s allows.
+// look reads groups until it finds a group with node IDs that c could claim, and picks
+// one of these at random. It reads no more pages than s allows.
 func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w *tenure.Wait) (tenure.Outlook, error) {
 	o := tenure.Outlook{Free: -1}
 	s.Begin()
@@ -163,10 +164,10 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 				s.FoundFull(n, one.Next)
 			}
 		}
-		// The newest group is the emptiest, so if it is crowded, all groups are. A part
-		// of it that still has a free node ID may be crowded only by chance. Opening
-		// groups then makes starts cheaper, but in a narrow pool it also makes the node
-		// IDs wider.
+		// The newest group is the emptiest, so if it is crowded, all groups are. If only a part
+		// of that group was read, and the part still has a free node ID, it may be crowded only
+		// by chance. Opening groups in that case makes starts cheaper, but in a narrow pool it
+		// also makes the node IDs wider.
 		chance := part != protocol.Whole && len(free) > 0 && a.pool.Narrow()
 		if _, last := a.pool.GroupsOpen(); n == last && !chance && one.Crowded(a.pool.Narrow() || part != protocol.Whole) && last+1 < a.pool.Groups() {
 			if err := a.openGroups(ctx, s, part == protocol.Whole && one.Held == one.Usable); err != nil {
@@ -198,12 +199,13 @@ func (a *Agent) page(ctx context.Context, n, part int, strong bool) (protocol.Gr
 	return protocol.EventualGroup(ctx, a.cfg.Store, a.cfg.Pool, n)
 }
 
-// none returns the reason why a claimant whose clock reads at found no node ID of p.
+// none returns the reason why a claimant found no node ID of pool p; at is the time on
+// the claimant's clock.
 //
-// Reservations of others do not prove that this machine's clock is behind: their leases
-// may be longer, and a freed node ID stays reserved for as long as its holder or an
-// operator's raise reserved it. Only the store's clock, which was read before at, proves
-// it. A store that sends no time proves nothing.
+// Other holders' reservations do not prove that this machine's clock is behind: their
+// leases may be longer, and a freed node ID stays reserved for as long as its holder or
+// an operator's raise reserved it. Only the store's clock, which was read before the time
+// at, can prove that this clock is behind. A store that sends no time proves nothing.
 func (c Config) none(o tenure.Outlook, p protocol.PoolItem, at time.Time) error {
 	if p.ServerTime.Sub(at) > c.timings().MaxSkew() {
 		return fmt.Errorf("%w: this machine's clock says %s, and the store's said %s before: repair the clock, or wait until then",
@@ -213,9 +215,9 @@ func (c Config) none(o tenure.Outlook, p protocol.PoolItem, at time.Time) error 
 }
 
 // claim tries to claim one node ID until it is certain who holds it. If someone else
-// does, claim records that in s and returns nil and no error. An unanswered attempt may
-// have landed, or may land later, so the same session tries again instead of leaking the
-// node ID.
+// holds it, claim records that in s and returns neither a term nor an error. An
+// unanswered attempt may have succeeded, or may succeed later, so claim tries again with
+// the same session instead of leaking the node ID.
 func (a *Agent) claim(ctx context.Context, node int, session string, s *tenure.Search) (*tenure.Term, error) {
 	a.uncap(ctx, a.clock.Wall())
 	first := a.clock.Monotonic()
@@ -242,23 +244,23 @@ func (a *Agent) claim(ctx context.Context, node int, session string, s *tenure.S
 		switch {
 		case !doubt:
 			a.settled()
-		case a.napping == nil: // an on-demand agent settles it at its next use
+		case a.napping == nil: // an on-demand agent settles the claim at its next use
 			_ = a.abandon(ctx, node, session)
 		}
 		return nil, err
 	}
 }
 
-// tryClaim makes one attempt for a session whose first attempt was sent at first. It
-// returns the new term, or nil and no error if the node ID is someone else's or its item
-// is corrupt.
+// tryClaim makes one attempt for a session whose first attempt was sent at the time
+// first. It returns the new term. If the node ID belongs to someone else or its item is
+// corrupt, it returns neither a term nor an error.
 func (a *Agent) tryClaim(ctx context.Context, node int, session string, first time.Duration, s *tenure.Search) (*tenure.Term, error) {
 	a.mu.Lock()
 	a.attemptNow()
 	a.mu.Unlock()
 	m0 := a.clock.Monotonic()
 	w := a.claimOf(node, session)
-	// An answer is of no use when the lease that it confirms is over.
+	// An answer is useless if the lease that it confirms is already over.
 	one, cancel := context.WithTimeout(ctx, min(protocol.CallLimit, (a.cfg.TTL-a.cfg.Guard)/2))
 	res, err := asking(a, func() (protocol.Result, error) { return a.cfg.Store.Write(one, w) })
 	cancel()
@@ -288,7 +290,7 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 	return t, nil
 }
 
-// claimOf returns a claim by this agent, as of now.
+// claimOf returns a claim of a node ID by this agent, with the current time.
 func (a *Agent) claimOf(node int, session string) protocol.Claim {
 	c := a.cfg.timings().Claim(protocol.Key{Pool: a.cfg.Pool, NodeID: node}, session, a.clock.Wall(), a.pool)
 	c.Task = a.cfg.Task
@@ -301,7 +303,7 @@ func (a *Agent) claimOf(node int, session string) protocol.Claim {
 	return c
 }
 
-// asking sends a request, and notes for the next claims whether there was an answer: see
+// asking sends a request, and records for later claims whether it was answered: see
 // [tenure.Outage].
 func asking[T any](a *Agent, send func() (T, error)) (T, error) {
 	sent := a.clock.Monotonic()
@@ -314,10 +316,11 @@ func asking[T any](a *Agent, send func() (T, error)) (T, error) {
 	return v, err
 }
 
-// abandon releases a node ID whose claim may have landed without an answer. It is a
-// courtesy, tried once, since the claim would expire by itself. If there is no answer, it
-// returns an error only for an on-demand agent, which sends nothing after ctx has ended,
-// and settles this node ID before it tries another.
+// abandon releases a node ID whose claim may have succeeded without an answer. The
+// release is a courtesy and is tried only once, since the claim would expire by itself.
+// If the release is not answered, abandon returns an error only for an on-demand agent.
+// Such an agent sends nothing after ctx has ended, and must settle this node ID before it
+// tries another.
 func (a *Agent) abandon(ctx context.Context, node int, session string) error {
 	if a.napping == nil {
 		ctx = context.WithoutCancel(ctx)

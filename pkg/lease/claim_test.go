@@ -39,8 +39,8 @@ func TestPoolExhausted(t *testing.T) {
 	})
 }
 
-// Five tasks start on three node IDs. Two of them wait, and each gets a node ID when one
-// is released or when its holder's lease expires.
+// Five tasks start in a pool of three node IDs. Two of the tasks wait. One gets a node ID
+// that is released, and the other gets the node ID of a holder whose lease expires.
 func TestWaitForANumber(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(3)
@@ -71,7 +71,7 @@ func TestWaitForANumber(t *testing.T) {
 		if len(got) != 1 {
 			t.Fatal("nobody took the released node ID")
 		}
-		// The third holder dies silently: none of its renewals arrives any more.
+		// The third holder dies silently: from now on, none of its renewals arrives.
 		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			if r, ok := w.(protocol.Renew); ok && r.NodeID == first[2].NodeID() {
 				return fixture.Hang(ctx)
@@ -132,9 +132,9 @@ func TestWaitEnds(t *testing.T) {
 }
 
 // If node IDs are reserved far ahead, a claimant does not conclude that its clock is
-// behind. A longer Reserve of a holder, even of one whose lease was freed, explains that,
-// and so does a raise. The claimant waits for Config.Wait, whether the store sends its
-// time or not.
+// behind. The reason may be a holder with a longer Reserve, even if its lease was freed,
+// or a raise. So the claimant waits for the whole of Config.Wait, whether the store sends
+// its time or not.
 func TestReservedAheadIsNotAClockBehind(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
@@ -191,7 +191,7 @@ func TestPoolWithoutNodeIDs(t *testing.T) {
 	})
 }
 
-// emptied is a store whose pool has a width and no node IDs.
+// emptied is a store whose pool has a width but no node IDs.
 type emptied struct{ *leasetest.Memory }
 
 func (e emptied) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
@@ -200,8 +200,8 @@ func (e emptied) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, 
 	return p, err
 }
 
-// If all node IDs rest for a moment, as after a forced release, a claimant does not
-// conclude that its clock is behind.
+// If all node IDs are cooling for a moment, as they are after a forced release, a
+// claimant does not conclude that its clock is behind.
 func TestCoolingIsNotClockBehind(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
@@ -222,7 +222,8 @@ func TestCoolingIsNotClockBehind(t *testing.T) {
 	})
 }
 
-// A herd of 1,024 tasks on 1,024 node IDs needs at most 2 conditional writes a task.
+// A herd of 1,024 tasks in a pool of 1,024 node IDs needs at most 2 conditional writes
+// per task.
 func TestHerdOnMemory(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) { herd(t, leasetest.NewMemory("orders", 1024), 1024) })
 }
@@ -241,9 +242,9 @@ func TestHerdOnEmbedded(t *testing.T) {
 }
 
 // counter counts the conditional writes that were sent. It waits for each answer without
-// a time limit, since the speed of this machine does not matter here. If a thousand
-// agents in one process gave up after 5 s each, the machine would be too busy to answer
-// any.
+// a time limit, since the speed of this machine does not matter here. If each of a
+// thousand agents in one process gave up after 5 s, the machine would be too busy to
+// answer any of them.
 type counter struct {
 	lease.Store
 	writes, queries atomic.Int64
@@ -307,7 +308,7 @@ func herd(t *testing.T, store lease.Store, n int) {
 		}
 		holder[a.NodeID()] = i
 	}
-	for some := range slices.Chunk(agents, 16) { // not all at once, since a release gives up after seconds
+	for some := range slices.Chunk(agents, 16) { // not all at once, since a release gives up after a few seconds
 		for _, a := range some {
 			wg.Go(func() {
 				if a != nil {
@@ -321,8 +322,9 @@ func herd(t *testing.T, store lease.Store, n int) {
 	}
 }
 
-// The answer to the first claim is lost. The same session claims again, learns from the
-// refusal that it holds the node ID, and counts its lease from its first attempt.
+// The answer to the first claim is lost. The same session claims again, and the refusal
+// shows that this session already holds the node ID. Its lease begins at its first
+// attempt.
 func TestLostAnswerOfAClaim(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(8)
@@ -349,7 +351,7 @@ func TestLostAnswerOfAClaim(t *testing.T) {
 				t.Errorf("a doubtful node ID was left for another: %+v", c)
 			}
 		}
-		// No renewal is confirmed; the deadline counts from the first attempt.
+		// No renewal is confirmed; the deadline is measured from the first attempt.
 		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 			return fixture.Hang(ctx)
 		})
@@ -393,7 +395,8 @@ func TestDoubtfulClaimIsAbandoned(t *testing.T) {
 }
 
 // The answer to a claim comes after its lease is over, because the process was stopped
-// meanwhile. Nothing was stamped, so the node ID is given up, and another session claims.
+// meanwhile. Nothing was stamped, so the agent gives the node ID up and claims with
+// another session.
 func TestClaimAnsweredAfterItsLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

@@ -13,10 +13,11 @@ import (
 // releaseBudget is how long Close tries to release the node ID.
 const releaseBudget = 3 * time.Second
 
-// Close stops ID making and then releases the node ID, within 3 s. It returns when
-// everything that the agent started has ended, and may be called again. Finish work that
-// needs IDs first: the agent makes none afterwards. An error means that the release was
-// not confirmed: the node ID then stays taken until the lease expires.
+// Close stops ID making and then releases the node ID, within 3 s. It returns once
+// everything that the agent started has ended, and may be called more than once. Finish
+// all work that needs IDs before calling Close: generators on the agent make none
+// afterwards. An error means that the release was not confirmed; the node ID then stays
+// taken until the lease expires.
 func (a *Agent) Close() error {
 	if a.absent() {
 		return errNoAgent
@@ -53,8 +54,8 @@ func (a *Agent) shutdown() error {
 	return err
 }
 
-// release releases the node ID. It has a context of its own, since callers of Close
-// have usually canceled theirs.
+// release releases the node ID. It uses its own context, since the caller of Close has
+// usually canceled its context already.
 func (a *Agent) release(t *tenure.Term, last time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBudget)
 	defer cancel()
@@ -67,9 +68,9 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
 	}
 	a.emitNow(e)
-	// The offer follows the release, so that it cannot delay the release. A node ID that
-	// was exposed because of a copy is not offered, since it rests for as long as it is
-	// reserved.
+	// The offer follows the release, so that it cannot delay the release. A node ID that was
+	// exposed because of a copy is not offered, since nobody can claim it until its
+	// reservation has passed.
 	if _, whole := freed.(protocol.Release); whole {
 		a.offer(ctx, t.Lease.NodeID)
 	}
@@ -78,7 +79,7 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 
 // expose frees the node ID after a copy of this process was detected, because the copy
 // must not keep the node ID either; see Term.Expose. This process's lease is over in any
-// case, so expose is only a courtesy to the pool. Close waits for it.
+// case, so expose is only a courtesy to the pool. Close waits until expose has returned.
 func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *protocol.Lease) {
 	w, ok := t.Expose(cur)
 	if !ok {
@@ -94,10 +95,11 @@ func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *protocol.Lease)
 	}
 }
 
-// giveBack sends a release of t until it is answered, and returns the write that was
-// done, or nil. A refusal has three causes. If an earlier attempt landed, or the node ID
-// is someone else's already, giveBack succeeds. If the item has a renewal that the
-// release did not know of, again returns the release to send next.
+// giveBack sends a release of t until it is answered. It returns the write that took
+// effect, or nil if the node ID already belongs to someone else. The store may refuse a
+// release for three reasons. If an earlier attempt succeeded, or the node ID already
+// belongs to someone else, giveBack returns no error. If the item has a renewal that the
+// release did not take into account, the function again returns the release to send next.
 func (a *Agent) giveBack(ctx context.Context, t *tenure.Term, w protocol.Write, again func(*protocol.Lease) (protocol.Write, bool)) (done protocol.Write, err error) {
 	for {
 		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) {
@@ -108,8 +110,7 @@ func (a *Agent) giveBack(ctx context.Context, t *tenure.Term, w protocol.Write, 
 		if err != nil {
 			return nil, err
 		}
-		// If the node ID is free and nobody has claimed it since, an earlier attempt
-		// landed.
+		// If the node ID is free and nobody has claimed it since, an earlier attempt succeeded.
 		if l := res.Lease; res.Applied || l != nil && l.Holder == "" && l.Version == t.Lease.Version {
 			return w, nil
 		}

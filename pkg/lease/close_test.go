@@ -53,7 +53,7 @@ func TestCloseFencesThenReleases(t *testing.T) {
 	})
 }
 
-// A session that stamped nothing gives its whole span back.
+// A session that has stamped nothing gives back its whole span.
 func TestCloseOfAnUnusedLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -94,7 +94,7 @@ func TestCloseWhileReacquiring(t *testing.T) {
 			if _, ok := w.(protocol.Claim); ok {
 				res, err := do()
 				close(claiming)
-				<-ctx.Done() // the answer comes when Close has begun
+				<-ctx.Done() // the answer comes only after Close has begun
 				return res, err
 			}
 			return do()
@@ -114,8 +114,8 @@ func TestCloseWhileReacquiring(t *testing.T) {
 	})
 }
 
-// Once Close has begun, nobody can rely on the lease, whatever becomes of the release.
-// When the release is sent, no renewal is in flight any more.
+// Once Close has begun, nobody can rely on the lease, whether the release succeeds or
+// not. When the release is sent, no renewal is in flight.
 func TestNothingGoesOnWhileReleasing(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

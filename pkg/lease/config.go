@@ -14,27 +14,27 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// ExpiryPolicy is the reaction to a deadline that passes without a confirmed renewal,
-// because the store is unreachable or the process was frozen.
+// ExpiryPolicy is what an agent does when the deadline passes without a confirmed
+// renewal, because the store is unreachable or the process was frozen.
 type ExpiryPolicy int
 
 const (
 	// Resume suspends the lease and keeps trying to renew it. If nobody has taken the node
 	// ID meanwhile, the holder resumes, so an outage of DynamoDB does not restart a fleet.
 	Resume ExpiryPolicy = iota
-	// Stop ends the lease at the deadline, as if it were lost. It is for holders that use
-	// the node ID for more than making IDs and cannot check the lease at each use.
+	// Stop treats the lease as lost at the deadline. It is for holders that use the node ID
+	// not only to make IDs, and cannot check the lease at each use.
 	Stop
 )
 
-// LostPolicy is the reaction to the loss of the node ID to someone else.
+// LostPolicy is what an agent does when it loses its node ID to someone else.
 type LostPolicy int
 
 const (
 	// StopOnLoss closes Done; Err returns the reason.
 	StopOnLoss LostPolicy = iota
-	// Reacquire claims another node ID with the same agent. NodeID then returns the new
-	// node ID, and generators continue with it by themselves.
+	// Reacquire claims another node ID with the same agent. NodeID then returns the new node
+	// ID, and generators switch to it automatically.
 	Reacquire
 )
 
@@ -42,68 +42,70 @@ const (
 // process. The zero value works inside a task that the CDK construct has set up.
 type Config struct {
 	// Table is the name of the DynamoDB table, or its ARN if the table belongs to another
-	// account. Defaults to $NODELEASE_TABLE. It is not needed with a Store.
+	// account. Defaults to $NODELEASE_TABLE. It is not needed if Store is set.
 	Table string
-	// Pool is the name of a set of node IDs, 1 to 64 characters of [A-Za-z0-9._-]. One pool
-	// is one ID space. Defaults to $NODELEASE_POOL.
+	// Pool is the name of a pool, that is, a set of node IDs: 1 to 64 characters of
+	// [A-Za-z0-9._-]. Each pool is a separate ID space. Defaults to $NODELEASE_POOL.
 	Pool string
 
-	// TTL is the length of the lease, 1 s to 24 h: how long a dead process's node
-	// ID stays taken, and how long an outage may last until the holder suspends.
-	// Defaults to 15 s. Below 5 s, Guard and ClaimGuard must be given.
+	// TTL is the length of the lease, 1 s to 24 h. It determines how long a dead process's
+	// node ID stays taken, and how long an outage may last before the lease is suspended.
+	// Defaults to 15 s. If TTL is below 5 s, Guard and ClaimGuard must be set.
 	TTL time.Duration
 	// RenewEvery is the time between renewals, at most half of TTL; it varies at random by
-	// up to 10 % either way. The first renewal after a start or an outage comes after 0.5
-	// to 1.5 times RenewEvery, so that the processes of a fleet do not renew in step, but
-	// no later than two thirds of the time for which the lease is still trusted. Each
-	// renewal costs one write unit. Defaults to TTL / 3.
+	// up to 10 % either way. The first renewal after a start or an outage comes after 0.5 to
+	// 1.5 times RenewEvery, so that the processes of a fleet do not renew in step. It comes
+	// at the latest when two thirds of the time until the deadline have passed. Each renewal
+	// costs one write unit. Defaults to TTL / 3.
 	RenewEvery time.Duration
-	// Guard is how long before the lease may expire its holder stops relying on it, at
-	// most TTL less 1.2 times RenewEvery. Exclusivity tolerates clocks of two machines
-	// that differ by up to half of Guard + ClaimGuard; IDs stay unique whatever the clocks
-	// say. Defaults to TTL / 5, at most 2 s.
+	// Guard is how long before the expiry of its lease a holder stops relying on the lease,
+	// at most TTL less 1.2 times RenewEvery. The lease stays exclusive as long as the clocks
+	// of two machines differ by no more than half of Guard + ClaimGuard; IDs stay unique
+	// whatever the clocks show. Defaults to TTL / 5, at most 2 s.
 	Guard time.Duration
 	// ClaimGuard is how long after another holder's lease has expired this agent waits
 	// before it claims that node ID.
 	// Defaults to TTL / 10, at most 1 s.
 	ClaimGuard time.Duration
 	// Reserve is how far ahead each renewal reserves milliseconds, at least TTL +
-	// ClaimGuard. A larger Reserve lets the process make IDs during a longer outage (but
-	// does not keep its node ID exclusive for longer), and a crashed process's node ID
-	// stays taken longer by the same time. Defaults to TTL + ClaimGuard.
+	// ClaimGuard. With a larger Reserve, the process can make IDs during a longer outage,
+	// although its node ID does not stay exclusive for longer. In exchange, the node ID of a
+	// crashed process stays taken longer by the same amount. Defaults to TTL + ClaimGuard.
 	Reserve time.Duration
-	// MaxTTL and MaxReserve limit the growth of a lease. As its holder gets older, the
-	// lease becomes a tenth of the holder's age long, up to MaxTTL (24 h at most), and
-	// milliseconds are reserved ahead for half of that age, up to MaxReserve. In the end
-	// the agent renews about every MaxTTL / 2, and can make IDs during an outage of up to
-	// MaxReserve. In exchange, a crashed process's node ID stays taken for half the time
-	// that the process lived, and a copy of a running machine is noticed minutes later;
-	// docs/operations.md lists the other costs. Leases grow only while the pool has been
-	// measured and has room, and only for an agent with a generator (see Grow). MaxTTL =
-	// TTL turns growth off. MaxReserve is at least TTL + ClaimGuard; a narrow pool uses no
-	// more than one minute of it, or Reserve if that is longer. They default to
-	// $NODELEASE_MAX_TTL and $NODELEASE_MAX_RESERVE, such as 10m; without these variables,
-	// to 15 min (or TTL, if longer) and 4 h (or Reserve, if longer).
+	// MaxTTL and MaxReserve limit the growth of a lease. As its holder gets older, the lease
+	// grows to a tenth of the holder's age, up to MaxTTL (24 h at most). Milliseconds are
+	// reserved ahead for half of the holder's age, up to MaxReserve. Once fully grown, the
+	// lease is renewed about every MaxTTL / 2, and the agent's generators can make IDs
+	// during an outage of up to MaxReserve. In exchange, a crashed process's node ID stays
+	// taken for half the time that the process lived, up to MaxReserve, and a copy of a
+	// running machine is noticed minutes later; docs/operations.md lists the other costs.
+	// Leases grow only while the pool has been measured and has room, and only for an agent
+	// with a generator (see Grow). MaxTTL = TTL turns growth off. MaxReserve is at least TTL
+	// + ClaimGuard; in a narrow pool, it is limited to one minute, or to Reserve if that is
+	// longer. MaxTTL and MaxReserve default to $NODELEASE_MAX_TTL and $NODELEASE_MAX_RESERVE
+	// (durations such as 10m); without these variables, to 15 min (or TTL, if longer) and 4
+	// h (or Reserve, if longer).
 	MaxTTL, MaxReserve time.Duration
-	// Grow lets the lease grow even if the agent has no generator. Processes that watch
+	// Grow allows the lease to grow even if the agent has no generator. Processes that watch
 	// the lease to find out whether its holder is alive then notice a crash later.
 	Grow bool
 
 	// Task names this process for people. Defaults to the ECS task ARN, or to host and pid
 	// outside ECS.
 	Task string
-	// Metadata is stored with the lease, such as an address, a zone or a build. Task and
-	// Metadata together have at most 512 bytes, so that a renewal costs one write unit.
+	// Metadata, such as an address, a zone or a build, is stored with the lease. Task and
+	// Metadata together may have at most 512 bytes, so that a renewal costs one write unit.
 	// Agent.SetMetadata changes the metadata later.
 	Metadata map[string]string
 
-	// Wait is how long Start waits for a free node ID, and for the end of errors that may
-	// pass: expired tokens, missing permissions, a table or a pool that is being created, a
-	// wrong clock. Defaults to 0, so Start does not wait.
+	// Wait is how long Start waits for a free node ID, and how long it retries errors that
+	// may be temporary: expired tokens, missing permissions, a table or a pool that is being
+	// created, a wrong clock. Defaults to 0: Start does not wait.
 	Wait time.Duration
-	// SeedIfMissing lets the agent seed a missing pool; all agents of a fleet that starts
-	// at once may do so. Its Size has no effect on an existing pool. With nil, the
-	// default, the bootstrap function or the command line must seed the pool.
+	// SeedIfMissing makes the agent seed the pool if it does not exist; all agents of a
+	// fleet that starts at once may do so. Its Size has no effect on an existing pool. If
+	// SeedIfMissing is nil, the default, the pool must be seeded by the bootstrap function
+	// or the command line.
 	SeedIfMissing *leasepool.Spec
 	// OnExpiry defaults to Resume, and OnLost defaults to StopOnLoss.
 	OnExpiry ExpiryPolicy
@@ -130,7 +132,8 @@ type Clock = snowflake.Clock
 const (
 	// DefaultTTL is the length of a lease if Config.TTL is 0.
 	DefaultTTL = protocol.DefaultTTL
-	// An item with at most this much user text stays under 1 KB, one write unit.
+	// maxText limits the bytes of user text, so that an item stays under 1 KB and each write
+	// costs one write unit.
 	maxText = 512
 )
 
@@ -165,7 +168,7 @@ func (c Config) withDefaults() (Config, error) {
 	} else if err := protocol.CheckPoolName(c.Pool); err != nil {
 		errs = append(errs, err)
 	}
-	given := map[string]string{} // by option: the environment variable that set it
+	given := map[string]string{} // the environment variable that set an option, by option
 	for option, d := range map[string]*time.Duration{"MaxTTL": &c.MaxTTL, "MaxReserve": &c.MaxReserve} {
 		name := map[string]string{"MaxTTL": "NODELEASE_MAX_TTL", "MaxReserve": "NODELEASE_MAX_RESERVE"}[option]
 		if v := os.Getenv(name); *d == 0 && v != "" {
@@ -214,7 +217,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// text returns how many bytes of the item are the user's text: Task and Metadata.
+// text returns the number of bytes of user text in the item: Task and Metadata.
 func (c Config) text() int {
 	n := len(c.Task)
 	for k, v := range c.Metadata {

@@ -62,7 +62,7 @@ func TestConfigFromEnvironment(t *testing.T) {
 	}
 }
 
-// Every allowed configuration works, with a TTL from 1 s to 24 h.
+// Configurations with any allowed TTL, from 1 s to 24 h, work.
 func TestTTLs(t *testing.T) {
 	for _, cfg := range []lease.Config{
 		{TTL: time.Second, Guard: 200 * time.Millisecond, ClaimGuard: 100 * time.Millisecond},
@@ -89,8 +89,8 @@ func TestTTLs(t *testing.T) {
 	}
 }
 
-// Durations at the limits of their type are either errors or work as given. None
-// overflows.
+// Durations at the limits of their type either cause errors or work as specified. None of
+// them overflows.
 func TestExtremeDurations(t *testing.T) {
 	fields := map[string]func(*lease.Config) *time.Duration{
 		"TTL": func(c *lease.Config) *time.Duration { return &c.TTL }, "RenewEvery": func(c *lease.Config) *time.Duration { return &c.RenewEvery },

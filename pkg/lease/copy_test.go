@@ -14,11 +14,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// These tests are for copies of a running process (a cloned machine, a forked process):
-// two processes that have the same session, version and renewal.
+// These tests are for copies of a running process (by a cloned machine or a fork). The
+// two processes have the same session, version and renewal.
 
-// copied returns the next renewal of a copy of a that was made when a's lease was
-// confirmed.
+// copied returns the next renewal that a copy of agent a would send, if the copy was made
+// when a's lease was confirmed.
 func copied(t *testing.T, a *lease.Agent, renewal int64) protocol.Renew {
 	t.Helper()
 	l, err := a.Lease()
@@ -31,7 +31,7 @@ func copied(t *testing.T, a *lease.Agent, renewal int64) protocol.Renew {
 	}
 }
 
-// write sends a write, and checks whether it is applied or refused.
+// write sends a write, and checks that it is applied or refused as expected.
 func write(t *testing.T, s *fixture.Network, w protocol.Write, applied bool) {
 	t.Helper()
 	if res, err := s.Memory.Write(context.WithoutCancel(t.Context()), w); err != nil || res.Applied != applied {
@@ -40,9 +40,9 @@ func write(t *testing.T, s *fixture.Network, w protocol.Write, applied bool) {
 }
 
 // A copy renews in step with the original, with the same renewal numbers. The process
-// whose renewal comes second sees times in the item that it did not send. So it loses its
-// lease, and frees the node ID, but keeps all milliseconds reserved that the copy may
-// stamp. The copy loses the lease at its next renewal, and nobody else can make the
+// whose renewal arrives second finds times in the item that it did not send. So it gives
+// up its lease and frees the node ID, but keeps reserved all milliseconds that the copy
+// may stamp. The copy loses the lease at its next renewal, and nobody else can make the
 // copy's IDs.
 func TestCopyInStep(t *testing.T) {
 	for _, renewal := range []int64{1, 40} {
@@ -67,8 +67,8 @@ func TestCopyInStep(t *testing.T) {
 	}
 }
 
-// The copy renews while the node ID is being freed. Then the node ID is freed again, and
-// all that the copy has reserved by then stays reserved.
+// The copy renews while the node ID is being freed. The node ID is then freed again, and
+// everything that the copy has reserved until then stays reserved.
 func TestCopyRenewsWhileItIsFreed(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -111,14 +111,15 @@ func TestCopyThatReservedLess(t *testing.T) {
 	})
 }
 
-// A release gives milliseconds back that were not stamped, but no milliseconds that a
-// copy may stamp. This holds if the copy's renewal has a number of its own, and if it has
-// the number of a renewal of this process that never arrived. If a renewal of this
-// process arrived and only its answer was lost, the release gives everything back.
+// A release gives back milliseconds that were not stamped, but no milliseconds that a
+// copy may stamp. This is so if the copy's renewal has a number of its own, and also if
+// it has the number of a renewal that this process sent but that never arrived. If this
+// process's renewal arrived and only its answer was lost, the release gives back
+// everything that was not stamped.
 func TestCloseBesideACopy(t *testing.T) {
 	for name, c := range map[string]struct {
 		renewal int64 // the copy's renewal number; 0 if there is no copy
-		arrives bool  // whether this process's renewal arrives, though without an answer
+		arrives bool  // whether this process's renewal arrives; its answer is lost in any case
 	}{
 		"renewed since": {2, false}, "renewed with our number": {1, false}, "no copy": {0, true},
 	} {
@@ -158,7 +159,7 @@ func TestCloseBesideACopy(t *testing.T) {
 	}
 }
 
-// If a claim finds that its own session has renewed already, a copy exists.
+// If a claim finds that its own session has already renewed, a copy exists.
 func TestClaimOfACopy(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)

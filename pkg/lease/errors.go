@@ -8,9 +8,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Errors of Start that a retry does not fix. Their texts name the remedy.
+// These are the errors of Start that an immediate retry does not fix. Their texts name
+// the remedy.
 var (
-	// ErrTable is returned when the table does not exist or has other keys.
+	// ErrTable is returned when the table does not exist or has different keys.
 	ErrTable = protocol.ErrTable
 	// ErrAccess is returned when credentials or permissions are missing.
 	ErrAccess = protocol.ErrAccess
@@ -19,25 +20,26 @@ var (
 	ErrUnsafeReplication = protocol.ErrUnsafeReplication
 	// ErrItemFormat is returned when the pool was written by a newer release.
 	ErrItemFormat = protocol.ErrItemFormat
-	// ErrPoolNotSeeded is returned when the table has no such pool.
+	// ErrPoolNotSeeded is returned when the table does not contain the pool.
 	ErrPoolNotSeeded = protocol.ErrPoolNotSeeded
 	// ErrClockSkew is returned when this machine's clock and the store's differ
 	// by more than the guards tolerate.
 	ErrClockSkew = protocol.ErrClockSkew
 	// ErrClockBehind is returned when no node ID was found and this machine's clock is
-	// behind the store's by more than the guards tolerate. A clock that is behind by less
-	// makes a pool that was just seeded look exhausted until the clock reaches the time of
-	// the seed: set Config.Wait to a few seconds.
+	// behind the store's by more than the guards tolerate. If the clock is behind by less
+	// than that, a pool that was just seeded looks exhausted until the clock reaches the
+	// time at which it was seeded: set Config.Wait to a few seconds.
 	ErrClockBehind = errors.New("lease: clock behind")
-	// ErrPoolExhausted is returned when every node ID is held; an *ExhaustedError
-	// (errors.As) has their count and the time when the next of their leases expires.
+	// ErrPoolExhausted is returned when no node ID can be claimed. An *ExhaustedError (see
+	// errors.As) contains the number of node IDs and the time when the next one becomes
+	// free.
 	ErrPoolExhausted = errors.New("lease: pool exhausted")
 )
 
-// Errors of a running lease.
+// These are the errors of a running lease.
 var (
-	// ErrSuspended is returned after the deadline has passed, until a renewal is
-	// confirmed: nothing may rely on the lease, but it may come back.
+	// ErrSuspended is returned after the deadline has passed, until a renewal is confirmed:
+	// nothing may rely on the lease, but the lease may resume.
 	ErrSuspended = errors.New("lease: suspended")
 	// ErrLost is returned when the node ID is lost permanently, usually to another process.
 	ErrLost = errors.New("lease: lost")
@@ -45,10 +47,10 @@ var (
 	ErrClosed = errors.New("lease: closed")
 )
 
-// CorruptError reports an item with missing or wrongly typed attributes. It names the
-// node ID (-1 for the pool's own item) and the cause. Agents skip and report a corrupt
-// node ID, and claim another one. The item is never replaced by a new one, since IDs
-// could then repeat.
+// CorruptError reports an item with missing attributes or attributes of the wrong type.
+// It names the node ID (-1 for the pool's own item) and the cause. Agents skip and report
+// a corrupt node ID, and claim another one. The item is never replaced by a new one,
+// since IDs could then repeat.
 type CorruptError = protocol.CorruptError
 
 // ExhaustedError is an ErrPoolExhausted with the occupancy of the pool.
@@ -58,8 +60,9 @@ type ExhaustedError struct {
 	// unseen is how many groups were not searched: a start searches only 16 groups of a
 	// large pool.
 	unseen int
-	// NextFree is when the next node ID could be claimed if its holder stops
-	// renewing; zero if none can ever be claimed (all retired or corrupt).
+	// NextFree is the earliest time at which a node ID could be claimed if its holder stops
+	// renewing. It is zero if no node ID can ever be claimed, because all of them are
+	// retired or corrupt.
 	NextFree time.Time
 }
 
@@ -68,8 +71,8 @@ func (e *ExhaustedError) Error() string {
 	if !e.NextFree.IsZero() {
 		next = "the next one is free at " + protocol.Stamp(e.NextFree) + " at the earliest, unless renewed"
 	}
-	// A node ID is free if it is neither held nor reserved, by an earlier holder or a
-	// floor; one that merely has no holder may still be reserved.
+	// A node ID is free if it is not held, and not reserved by an earlier holder or by a
+	// floor. A node ID without a holder may still be reserved.
 	of := fmt.Sprintf("none of the %d node IDs of pool %q is free", e.Size, e.Pool)
 	switch {
 	case e.Size == 1:
@@ -87,10 +90,10 @@ func (e *ExhaustedError) Is(target error) bool { return target == ErrPoolExhaust
 // generators' layout is too narrow for a pool that has grown, or the agent is closing.
 var errUnfit = errors.New("lease: node ID unusable")
 
-// permanent reports whether err would remain however often the request is retried.
+// permanent reports whether err would occur again however often the request is retried.
 func permanent(err error) bool { return errors.Is(err, errUnfit) || protocol.Permanent(err) }
 
-// fatal reports whether err ends an agent that has lost its node ID, because this
-// program can no longer use the pool. As with a renewal, all other errors may pass: tokens
-// and permissions may be replaced, a table restored, a clock corrected.
+// fatal reports whether err ends an agent that has lost its node ID, because this program
+// can no longer use the pool. All other errors are retried, as they are for a renewal:
+// tokens and permissions may be replaced, a table restored, or a clock corrected.
 func fatal(err error) bool { return errors.Is(err, errUnfit) || errors.Is(err, ErrItemFormat) }

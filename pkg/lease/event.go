@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// EventKind is the kind of an event. The values are the "event" key of the logs.
+// EventKind is the kind of an event. Its values appear under the key "event" in the logs.
 type EventKind string
 
 // The events of a lease.
@@ -30,7 +30,7 @@ const (
 	EventReleased    EventKind = "released"     // the node ID was given back
 	EventNotReleased EventKind = "not_released" // the release was not confirmed
 	EventWarning     EventKind = "warning"      // a problem that does not end the lease; Err is the problem
-	EventDropped     EventKind = "dropped"      // this receiver was too slow: it missed Dropped events
+	EventDropped     EventKind = "dropped"      // this receiver was too slow and missed the number of events in Event.Dropped
 )
 
 // Event is one event of a lease, for logs, metrics and tests.
@@ -46,23 +46,23 @@ type Event struct {
 	// IDsLeft is how long generators can make IDs if no other renewal is confirmed. It is
 	// longer than Left if more milliseconds are reserved than the lease needs.
 	IDsLeft time.Duration
-	// IDs counts what the generators on this agent have done since it was started: IDs
+	// IDs contains the counts of the agent's generators since the agent was started: IDs
 	// issued, waits, refusals, and steps of the clock.
 	IDs snowflake.Stats
-	// ClockError is the bound that ECS last reported for the error of this machine's
-	// clock; 0 outside ECS.
+	// ClockError is the largest possible error of this machine's clock, as last reported by
+	// ECS; 0 outside ECS.
 	ClockError time.Duration
 	// Reason is one word for metrics: timeout, throttled, connection, or AWS's error code.
 	Reason string
-	// Throttled is the limit that a throttled request ran into, as reported by
-	// DynamoDB: hot_key, table or account. It is empty if DynamoDB did not report it,
-	// or nothing was throttled.
+	// Throttled is the limit that a throttled request ran into, as reported by DynamoDB:
+	// hot_key, table or account. It is empty if DynamoDB did not report the limit, or if
+	// nothing was throttled.
 	Throttled string
 	Err       error
 	// Dropped is how many events before this one were dropped (EventDropped).
 	Dropped int
 
-	report bool // this event reports that the other outlet's function panicked or ended
+	report bool // this event reports that the other outlet's function panicked or ended its goroutine
 }
 
 // level returns the level at which the event is logged.
@@ -103,7 +103,7 @@ func (e Event) log(l *slog.Logger) {
 	if e.Err != nil {
 		attrs = append(attrs, slog.String("error", e.Err.Error()))
 	}
-	// The record has the time of the event, since the log may be behind.
+	// The record has the time of the event, since events may be logged with a delay.
 	r := slog.NewRecord(e.Time, e.level(), "lease "+string(e.Kind), 0)
 	r.AddAttrs(attrs...)
 	_ = l.Handler().Handle(context.Background(), r) // as in slog.Logger
@@ -112,7 +112,8 @@ func (e Event) log(l *slog.Logger) {
 // wholePool is the node ID of events about the whole pool.
 const wholePool = -1
 
-// about returns a Lease that names a node ID in an event, for when its lease is unknown.
+// about returns a Lease with only the pool and the node ID, for an event about a node ID
+// whose lease is unknown.
 func (a *Agent) about(node int) Lease { return Lease{Pool: a.cfg.Pool, NodeID: node} }
 
 // emit passes an event on to the log and to OnEvent.
@@ -122,7 +123,7 @@ func (a *Agent) emit(e Event) {
 	a.tell(e)
 }
 
-// tell is emit for a caller that holds mu. The event of a change of the lease is emitted
+// tell is emit for a caller that holds mu. When the lease changes, the event is emitted
 // under the same lock as the change, so that events arrive in order.
 func (a *Agent) tell(e Event) {
 	e.Time = a.clock.Wall()
@@ -130,7 +131,8 @@ func (a *Agent) tell(e Event) {
 	a.events.tell(e)
 }
 
-// emitNow is emit, and also sets the event's IDs, Left, IDsLeft and ClockError.
+// emitNow does what emit does, and also sets the event's IDs, Left, IDsLeft and
+// ClockError.
 func (a *Agent) emitNow(e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,24 +158,24 @@ func (a *Agent) unanswered(l Lease, err error) {
 	a.emit(e)
 }
 
-// outletRoom is how many events may wait for a slow function. An agent with the default
-// TTL emits that many in twenty minutes.
+// outletRoom is the maximum number of events that wait for a slow function. An agent with
+// the default TTL emits that many events in about twenty minutes.
 const outletRoom = 256
 
-// outlet passes events on to one function of the user (the log or OnEvent), in order,
-// from a goroutine that lives only while events wait.
+// outlet passes events on to one function that the user has set (Logger or OnEvent), in
+// order, from a goroutine that exists only while events are waiting.
 //
 // The function cannot harm the agent. If it is slow or hangs, the oldest events are
-// dropped and counted. If it panics or ends its goroutine, that is reported to the other
-// outlet.
+// dropped and counted. If it panics or ends its goroutine, the other outlet receives a
+// report.
 type outlet struct {
 	name   string
 	fn     func(Event)
-	report func(Event) // reports the end of fn to the other outlet
+	report func(Event) // reports to the other outlet that fn panicked or ended its goroutine
 
 	mu      sync.Mutex
 	queue   []Event
-	dropped int           // since the last report of drops to fn
+	dropped int           // events dropped since fn was last told of drops
 	done    chan struct{} // closed when the goroutine ends; nil when there is none
 }
 
@@ -197,7 +199,7 @@ func (o *outlet) tell(e Event) {
 func (o *outlet) run() {
 	ended := false
 	defer func() {
-		if !ended { // by runtime.Goexit: another goroutine takes over
+		if !ended { // fn called runtime.Goexit: another goroutine takes over
 			go o.run()
 		}
 	}()
@@ -207,7 +209,7 @@ func (o *outlet) run() {
 	ended = true
 }
 
-// next returns the event to pass on now. If there is none, it returns false, and the
+// next returns the event to pass on now. If there is none, next returns false, and the
 // goroutine must end.
 func (o *outlet) next() (e Event, ok bool) {
 	o.mu.Lock()
@@ -230,8 +232,9 @@ func (o *outlet) next() (e Event, ok bool) {
 	return e, true
 }
 
-// call passes one event on. A panic over the report of a panic is not reported in turn, so
-// two functions that always panic do not report each other endlessly.
+// call passes one event on. If fn panics while it receives the report of another panic,
+// that panic is not reported in turn. Otherwise two functions that always panic would
+// report each other endlessly.
 func (o *outlet) call(e Event) {
 	returned := false
 	defer func() {
@@ -253,7 +256,7 @@ func (o *outlet) call(e Event) {
 	returned = true
 }
 
-// drain waits until all events have been passed on, or limit is closed because the
+// drain waits until all events have been passed on, or until limit is closed, in case the
 // function hangs.
 func (o *outlet) drain(limit <-chan struct{}) {
 	o.mu.Lock()
@@ -282,12 +285,13 @@ func (o *outlets) tell(e Event) {
 	o.hook.tell(e)
 }
 
-// drain waits for both outlets, for at most a second: the program may end after drain.
+// drain waits for both outlets to pass on their events, for at most a second, since the
+// program may end after drain.
 func (o *outlets) drain() {
 	over := make(chan struct{})
 	stop := time.AfterFunc(time.Second, func() { close(over) })
 	defer stop.Stop()
 	o.log.drain(over)
 	o.hook.drain(over)
-	o.log.drain(over) // again: the hook's panics are reported to the log
+	o.log.drain(over) // again, since the hook's panics are reported to the log
 }

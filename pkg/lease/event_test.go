@@ -41,7 +41,7 @@ func TestSlowHookDelaysNoRenewal(t *testing.T) {
 	})
 }
 
-// All events, including the last one, have the generators' statistics.
+// All events, including the last one, contain the generators' statistics.
 func TestEventsCountIDs(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		var ev events
@@ -74,7 +74,7 @@ func TestEventsCountIDs(t *testing.T) {
 	})
 }
 
-// logTo is a log that passes each record on.
+// logTo is a log handler that passes on each record.
 type logTo func(slog.Record)
 
 func (logTo) Enabled(context.Context, slog.Level) bool { return true }
@@ -121,8 +121,8 @@ func TestNothingOfTheUsersStopsTheLease(t *testing.T) {
 	}
 }
 
-// A hook that hangs costs memory only for a limited number of events. The oldest events
-// are dropped, and the hook learns how many.
+// If a hook hangs, only a limited number of events are kept for it. The oldest events are
+// dropped, and the hook is told how many.
 func TestSlowHookIsToldWhatItMissed(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		var ev events
@@ -147,7 +147,7 @@ func TestSlowHookIsToldWhatItMissed(t *testing.T) {
 }
 
 // A hook that panics, or ends its goroutine, still receives the next event, and the log
-// reports the panic. The same holds for a log, whose panic the hook reports.
+// reports the panic. The same is true of a log, whose panic the hook receives.
 func TestHookThatFails(t *testing.T) {
 	for name, fail := range map[string]func(){"panicked: oh no": func() { panic("oh no") }, "ended its goroutine": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestBeforeResumeThatFails(t *testing.T) {
 }
 
 // Events arrive in the order in which things happened, whichever goroutine noticed them.
-// Here the watchdog notices the deadline at the moment at which an answer comes.
+// In this test, the watchdog notices the deadline just as an answer comes.
 func TestEventsAreInOrder(t *testing.T) {
 	for range 200 {
 		fixture.Virtual(t, func(t *testing.T) {

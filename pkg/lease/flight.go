@@ -15,7 +15,7 @@ import (
 type flight struct {
 	done    chan struct{}
 	err     error // valid once done is closed
-	riders  int   // callers that wait; the flight ends with the last of them
+	riders  int   // callers that wait; the flight is canceled when the last of them gives up
 	givenUp bool
 	cancel  context.CancelCauseFunc
 }
@@ -30,9 +30,9 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, at.Add(-min(time.Until(at)/10, time.Second/2)))
 }
 
-// board returns the flight in progress, or begins one; it returns nil if the lease is
-// fresh. mine reports whether the caller is a rider. If it is not, the flight was given up
-// and ends soon.
+// board returns the flight in progress, or begins one. It returns nil if no request is
+// needed. mine reports whether the caller is one of the flight's riders. If it is not,
+// the flight was given up and ends soon.
 func (o *OnDemand) board(ctx context.Context) (f *flight, mine bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,7 +51,7 @@ func (o *OnDemand) board(ctx context.Context) (f *flight, mine bool, err error) 
 }
 
 // takeOff begins a flight; the caller holds mu. The flight does not end with the caller's
-// context, since others may ride along.
+// context, since other callers may wait for the same flight.
 func (o *OnDemand) takeOff(ctx context.Context) {
 	limit := max(o.cfg.Wait, o.cfg.Wait+startLimit) // the sum may overflow
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -73,13 +73,13 @@ func (o *OnDemand) takeOff(ctx context.Context) {
 		case errors.Is(cause, ErrClosed), errors.Is(f.err, snowflake.ErrClosed): // Close closes the timeline first
 			f.err = o.closedError()
 		case cause == nil:
-		case !errors.Is(f.err, ErrPoolExhausted): // which is more specific
+		case !errors.Is(f.err, ErrPoolExhausted): // ErrPoolExhausted is more specific
 			f.err = o.late(f.err)
 		}
 	}()
 }
 
-// ride waits for a flight until wait ends; wait is inTime(ctx).
+// ride waits for a flight until the context wait ends, which is inTime(ctx).
 func (o *OnDemand) ride(ctx, wait context.Context, f *flight) error {
 	select {
 	case <-f.done:
@@ -99,8 +99,9 @@ func (o *OnDemand) ride(ctx, wait context.Context, f *flight) error {
 	default:
 		return o.late(context.Cause(wait))
 	}
-	// No request is sent without a caller, so the last rider cancels the flight. Until ctx
-	// ends, the flight's result, by the store's last answer, still counts.
+	// No request is sent without a waiting caller, so the last rider cancels the flight.
+	// Until ctx ends, the result of the flight, which depends on the store's last answer, is
+	// still returned.
 	f.cancel(context.Cause(wait))
 	select {
 	case <-f.done:
@@ -110,19 +111,20 @@ func (o *OnDemand) ride(ctx, wait context.Context, f *flight) error {
 	}
 }
 
-// late returns the error of a call that had no answer in time.
+// late returns the error of a call that was not answered in time.
 func (o *OnDemand) late(err error) error {
 	return fmt.Errorf("%w: pool %q was not answered in time; the next call goes on where this one stopped. If it goes on: is the table throttled, can this process reach DynamoDB, has the call more than a second? %w",
 		ErrSuspended, o.cfg.Pool, err)
 }
 
-// fly claims or renews. Only one fly runs at a time, and until Close nothing else writes.
+// fly claims a node ID or renews the lease. Only one call of fly runs at a time, and
+// until Close nothing else writes.
 func (o *OnDemand) fly(ctx context.Context) error {
 	a, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
-	a.hangUp()       // connections killed by a freeze would cost a time-out
+	a.hangUp()       // a connection broken by a freeze would cause a time-out
 	a.denied = false // permissions may have been corrected
 	for kept := false; ; {
 		a.wakeUp()
@@ -132,7 +134,7 @@ func (o *OnDemand) fly(ctx context.Context) error {
 				return err
 			}
 			kept = false
-		case !a.fresh() && !(kept && a.left() > 0): // including a claim in doubt that landed long ago
+		case !a.fresh() && !(kept && a.left() > 0): // this includes an unanswered claim that succeeded long ago
 			if err := a.keep(ctx); err != nil {
 				return err
 			}
@@ -141,7 +143,7 @@ func (o *OnDemand) fly(ctx context.Context) error {
 			if err := a.begin(ctx); err != nil {
 				return err
 			}
-			if a.good() { // else the process was frozen or copied meanwhile
+			if a.good() { // otherwise the process was frozen or copied meanwhile
 				a.beRested()
 				return nil
 			}
@@ -150,7 +152,7 @@ func (o *OnDemand) fly(ctx context.Context) error {
 }
 
 // open creates the agent at the first use. After an error, the next use tries again and
-// reads the AWS configuration again, which may have been corrected.
+// rereads the AWS configuration, which may have been corrected meanwhile.
 func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
 	o.mu.Lock()
 	a := o.agent
@@ -187,8 +189,8 @@ func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
 }
 
 // idleOf returns a function that closes the idle connections of the user's own client, if
-// its HTTP client can do that. A freeze may have killed many connections, and a request
-// that uses a dead one fails and has to be retried.
+// its HTTP client supports that. A freeze may have broken many connections, and a request
+// over a broken connection fails and has to be retried.
 func idleOf(d *DynamoDB) func() {
 	client, _ := d.Table()
 	if c, ok := client.(*dynamodb.Client); ok {

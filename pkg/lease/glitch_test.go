@@ -16,10 +16,10 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// The wall clock is an hour ahead for a while, in a span of two hours. Stamps follow it
-// only if a renewal is confirmed, and the store's clock agrees or the store sends no
-// time. Once the wall clock is right again, so is the clock of renewals, and requested
-// times stay.
+// The wall clock is an hour ahead for a while, in a span of two hours. Stamps follow the
+// wall clock only if a renewal is confirmed and either the store's clock agrees or the
+// store sends no time. Once the wall clock is right again, the clock of renewals is right
+// too. Times that were already requested stay as they are.
 func TestGlitchOfAnHour(t *testing.T) {
 	for name, c := range map[string]struct{ renewed, tells bool }{
 		"between two renewals": {}, "with a renewal": {renewed: true}, "with a renewal, of a store that tells its time": {renewed: true, tells: true},
@@ -89,8 +89,8 @@ func TestGlitchOfAnHour(t *testing.T) {
 }
 
 // The wall clock of a busy holder that is eight hours old is an hour ahead for two
-// seconds. The holder makes IDs all the time, even if it renews meanwhile, and no stamp
-// is ahead.
+// seconds. The holder can make IDs all the time, even if it renews during these two
+// seconds, and no stamp is ahead.
 func TestGlitchOfAnOldHolder(t *testing.T) {
 	for name, c := range map[string]struct{ renews bool }{"between two renewals": {false}, "with a renewal": {true}} {
 		t.Run(name, func(t *testing.T) {
@@ -144,8 +144,9 @@ func (s toldTime) PoolItem(ctx context.Context, pool string) (protocol.PoolItem,
 	return p, err
 }
 
-// A clock that was an hour behind is put right, which the agent cannot know. Stamps
-// follow the clock after the first renewal for which the store's clock agrees.
+// A clock that was an hour behind is put right. The agent cannot tell this from a clock
+// that jumps ahead. Stamps follow the clock after the first renewal for which the store's
+// clock agrees.
 func TestClockIsPutRight(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		mem, clock := leasetest.NewMemory("orders", 1), leasetest.NewClock(0)
@@ -181,8 +182,8 @@ func TestClockIsPutRight(t *testing.T) {
 	})
 }
 
-// tellsLater is a store whose clock is off, and which does not answer reads of the pool's
-// item while it is deaf.
+// tellsLater is a store whose clock is off. While it is deaf, it does not answer reads of
+// the pool's item.
 type tellsLater struct {
 	*leasetest.Memory
 	off  atomic.Int64
@@ -196,8 +197,8 @@ func (s *tellsLater) PoolItem(ctx context.Context, pool string) (protocol.PoolIt
 	return serverTime{s.Memory, time.Duration(s.off.Load())}.PoolItem(ctx, pool)
 }
 
-// glitching is a store that sends the time, and whose first write is answered just
-// as the wall clock jumps an hour ahead.
+// glitching is a store that sends its time. Its first write is answered just as the wall
+// clock jumps an hour ahead.
 type glitching struct {
 	serverTime
 	clock *leasetest.Clock
@@ -211,12 +212,12 @@ func (s *glitching) Write(ctx context.Context, w protocol.Write) (protocol.Resul
 }
 
 // The span is bound while the wall clock is an hour ahead. Once the wall clock is right
-// again and the store's clock agrees, the renewal after the next one follows it. If the
-// wall clock is set back and the store's clock disagrees, renewals do not follow it,
-// since others would find the lease expired.
+// again and the store's clock agrees, the second renewal after that follows the wall
+// clock. If the wall clock is set back and the store's clock disagrees, renewals do not
+// follow the wall clock, since other agents would find the lease expired.
 func TestClaimInAGlitch(t *testing.T) {
 	for name, c := range map[string]struct {
-		step, want time.Duration // the step back, and then the clock of renewals relative to the time
+		step, want time.Duration // the step back, and the expected clock of renewals, relative to the real time
 	}{
 		"put right": {-time.Hour, 0}, "put right but for a second": {-time.Hour - time.Second, 0}, "set back": {-2 * time.Hour, time.Hour},
 	} {
@@ -263,7 +264,8 @@ func lastOf(t *testing.T, mem *leasetest.Memory) protocol.Lease {
 
 // The wall clock is an hour ahead when an agent claims a node ID that is reserved for
 // almost as long. Once the clock is right, the lease is lost, and the agent claims the
-// other node ID. The first one stays reserved until after the last ID that was made.
+// other node ID. The first node ID stays reserved until after the last ID that was made
+// with it.
 func TestClaimDuringAGlitch(t *testing.T) {
 	for _, stamps := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stamps %v", stamps), func(t *testing.T) { claimDuringAGlitch(t, stamps) })
@@ -280,7 +282,7 @@ func claimDuringAGlitch(t *testing.T, stamps bool) {
 			if !ok || early >= 0 {
 				return do()
 			}
-			early = c.NodeID // the glitch begins after the start has read the pool
+			early = c.NodeID // the glitch begins after the agent has read the pool
 			if res, err := s.Memory.Write(ctx, protocol.Raise{Key: c.Key, To: reserved}); err != nil || !res.Applied {
 				t.Error(res, err)
 			}
@@ -317,7 +319,7 @@ func claimDuringAGlitch(t *testing.T, stamps bool) {
 	})
 }
 
-// copiedInRead is a store whose machine is copied while the pool's item is read.
+// copiedInRead is a store whose client's machine is copied while the pool's item is read.
 type copiedInRead struct {
 	toldTime
 	copied func()

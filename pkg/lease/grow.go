@@ -20,15 +20,15 @@ type growth struct {
 	denied    bool                              // used only by the loop: this role may not store a measurement
 	generates atomic.Bool                       // a generator was made
 	short     atomic.Bool                       // see KeepShort
-	mayNot    atomic.Bool                       // count tried to store a measurement, and was denied
-	counted   atomic.Pointer[protocol.PoolItem] // the item with the measurement that count has stored
+	mayNot    atomic.Bool                       // count was not permitted to store a measurement
+	counted   atomic.Pointer[protocol.PoolItem] // the item with the measurement that count stored
 }
 
-// KeepShort ends the growth of the lease for the life of the agent, and renews at once
-// with TTL, for other processes that watch this lease to learn whether its holder
-// lives. It returns the expiry that was requested before: if the process dies earlier,
-// others consider it alive until then. A cluster node and a discovery directory call
-// it.
+// KeepShort ends the growth of the lease for the life of the agent, and renews the lease
+// at once with TTL. Call it when other processes watch this lease to find out whether its
+// holder is alive. It returns the expiry that was requested before: if the process dies
+// earlier, other processes consider it alive until that time. Cluster nodes and discovery
+// directories call KeepShort.
 func (a *Agent) KeepShort() (until time.Time) {
 	if a.absent() {
 		return time.Time{}
@@ -38,8 +38,8 @@ func (a *Agent) KeepShort() (until time.Time) {
 	}
 	a.mu.Lock()
 	l := a.term.Lease
-	// The requested expiry counts, not the last confirmed one: a long renewal may be in
-	// flight, and a short renewal that follows does not shorten its expiry.
+	// The requested expiry is what matters, not the last confirmed one: a long renewal may
+	// be in flight, and a short renewal that follows it does not shorten its expiry.
 	until = a.term.Expires()
 	grown := until.Sub(a.timeline.Now()) > a.cfg.TTL
 	a.mu.Unlock()
@@ -52,8 +52,8 @@ func (a *Agent) KeepShort() (until time.Time) {
 }
 
 // TTL returns Config.TTL, the length of a lease that has not grown, and of every renewal
-// after KeepShort. The TTL of Lease is the length of the last renewal, which may be
-// longer.
+// after KeepShort. Lease.TTL is the length that the last confirmed renewal gave the
+// lease, which may be longer.
 func (a *Agent) TTL() time.Duration {
 	if a.absent() {
 		return 0
@@ -68,7 +68,8 @@ func (a *Agent) expires() time.Time {
 	return a.term.Expires()
 }
 
-// Unrenewed returns the time since the last confirmed renewal was sent, plus Guard.
+// Unrenewed returns the sum of Guard and the time since the last confirmed renewal was
+// sent.
 func (a *Agent) Unrenewed() time.Duration {
 	if a.absent() {
 		return math.MaxInt64
@@ -78,9 +79,9 @@ func (a *Agent) Unrenewed() time.Duration {
 	return a.clock.Monotonic() - a.term.Sent + a.cfg.Guard
 }
 
-// growable reports whether leases of this agent grow if there is room. Without a
-// generator they grow only if Config.Grow is set, since others may watch such a lease to
-// learn whether its holder lives.
+// growable reports whether leases of this agent grow if the pool has room. Without a
+// generator they grow only if Config.Grow is set, since other processes may watch such a
+// lease to find out whether its holder is alive.
 func (a *Agent) growable() bool {
 	return (a.cfg.Grow || a.growing.generates.Load()) && !a.growing.short.Load() && a.grownTimings().Grows()
 }
@@ -88,7 +89,8 @@ func (a *Agent) growable() bool {
 // grownTimings returns the durations of the lease, as limited by the pool.
 func (a *Agent) grownTimings() tenure.Timings { return a.cfg.timings().In(a.pool) }
 
-// length returns the lease length to request with a renewal at m0. The caller holds mu.
+// length returns the lease length that a renewal sent at the time m0 requests. The caller
+// holds mu.
 func (a *Agent) length(m0 time.Duration) tenure.Length {
 	t := a.grownTimings()
 	if !a.growable() || !a.growing.room.Grows(a.clock.Wall(), t.MaxSkew()) {
@@ -97,8 +99,8 @@ func (a *Agent) length(m0 time.Duration) tenure.Length {
 	return t.Grown(m0 - a.term.Began)
 }
 
-// postpone delays the next renewal while the lease may no longer grow and is still longer
-// than that renewal would make it. RenewNow ends the wait.
+// postpone delays the next renewal as long as the lease may no longer grow but is still
+// longer than the renewal would make it. RenewNow ends the wait.
 func (a *Agent) postpone(ctx context.Context) error {
 	for {
 		a.measure(ctx)
@@ -146,8 +148,8 @@ func (a *Agent) sleep(ctx context.Context, d time.Duration) (nudged bool, err er
 }
 
 // measure reads the pool's measurement if that could make the lease longer and the last
-// read is old enough. If it is this holder's turn, it also has the pool's node IDs
-// counted.
+// read is old enough. If it is this holder's turn, measure also starts a count of the
+// pool's node IDs.
 func (a *Agent) measure(ctx context.Context) {
 	t := a.grownTimings()
 	now := a.clock.Monotonic()
@@ -162,7 +164,8 @@ func (a *Agent) measure(ctx context.Context) {
 		return
 	}
 	r.Asked(now)
-	// If there is no answer, most of the remaining lease is still left for its renewal.
+	// The time limit leaves most of the remaining lease for its renewal, even if there is no
+	// answer.
 	one, cancel := context.WithTimeout(ctx, min(renewLimit, left/4))
 	defer cancel()
 	p, err := a.glance(one)
@@ -181,17 +184,18 @@ func (a *Agent) measure(ctx context.Context) {
 	}
 }
 
-// turnLimit is how long a count may take: after that, its result is meaningless.
+// turnLimit is how long a count may take. The result of a longer count would be out of
+// date.
 const turnLimit = time.Minute
 
-// count counts the pool's node IDs for all holders.
+// count counts the pool's node IDs on behalf of all holders.
 func (a *Agent) count(p protocol.PoolItem) {
 	ctx, cancel := context.WithTimeout(a.life, turnLimit)
 	defer cancel()
 	at := a.clock.Wall()
 	held, cooling, err := leasepool.CountOpen(ctx, a.cfg.Store, p, at)
 	if err != nil {
-		return // another holder's turn comes
+		return // another holder will count when it is its turn
 	}
 	res, err := a.cfg.Store.WritePool(ctx, protocol.Measure{Pool: a.cfg.Pool, Seen: p.Measured, Measured: tenure.Count(held, cooling, at)})
 	switch {
@@ -202,7 +206,8 @@ func (a *Agent) count(p protocol.PoolItem) {
 	}
 }
 
-// glance reads the pool's item at half the price, if the store offers that.
+// glance reads the pool's item with an eventually consistent read, at half the price, if
+// the store offers such reads.
 func (a *Agent) glance(ctx context.Context) (protocol.PoolItem, error) {
 	if s, ok := a.cfg.Store.(interface {
 		EventualPoolItem(context.Context, string) (protocol.PoolItem, error)

@@ -16,8 +16,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// KeepShort renews at once even if a long renewal is in flight whose answer has not
-// arrived.
+// KeepShort renews at once even if a long renewal is in flight, that is, if its answer
+// has not arrived yet.
 func TestKeepShortBesideALongRenewal(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
@@ -48,8 +48,8 @@ func TestKeepShortBesideALongRenewal(t *testing.T) {
 	})
 }
 
-// KeepShort also renews at once if a short renewal has followed a long one, whose expiry
-// still counts.
+// KeepShort also renews at once if a short renewal has followed a long one whose expiry
+// has not passed.
 func TestKeepShortAfterAShortRenewal(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
@@ -65,7 +65,7 @@ func TestKeepShortAfterAShortRenewal(t *testing.T) {
 		fixture.Wait(9 * time.Hour)
 		full = true
 		before := 0
-		for item(t, s, a.NodeID()).TTL > 15*time.Second { // until a short renewal has landed
+		for item(t, s, a.NodeID()).TTL > 15*time.Second { // until a short renewal has been applied
 			if renewals(s, &before); a.Left() < 9*time.Minute {
 				a.RenewNow()
 			}
@@ -82,8 +82,8 @@ func TestKeepShortAfterAShortRenewal(t *testing.T) {
 	})
 }
 
-// If a holder's answer comes after its deadline because the holder was frozen, the next
-// renewal follows as soon as with a short lease.
+// If the answer to a renewal comes after the deadline because the holder was frozen, the
+// next renewal follows as soon as it would with a short lease.
 func TestAnswerAfterAFreeze(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
@@ -109,7 +109,7 @@ func TestAnswerAfterAFreeze(t *testing.T) {
 	})
 }
 
-// A read of the measurement that has no answer does not cost the lease.
+// If a read of the measurement is not answered, the holder does not lose its lease.
 func TestMeasurementWithoutAnAnswer(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &silentPool{Network: fixture.NewNetwork(64)}
@@ -127,8 +127,8 @@ func TestMeasurementWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// silentPool is a network that does not answer reads of the pool's item while it is
-// silent.
+// silentPool is a network that, while it is silent, does not answer reads of the pool's
+// item.
 type silentPool struct {
 	*fixture.Network
 	silent bool
@@ -146,8 +146,8 @@ func (s *silentPool) EventualPoolItem(ctx context.Context, pool string) (protoco
 	return s.PoolItem(ctx, pool)
 }
 
-// A holder reads the measurement at most once in 5 min. A holder that counts need not
-// read it again: it knows its own count, which its next renewal uses.
+// A holder reads the measurement at most once in 5 min. After a holder has counted, it
+// need not read the measurement: its next renewal uses its own count.
 func TestMeasurementsAreReadSeldom(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &readPool{Network: fixture.NewNetwork(64)}
@@ -155,9 +155,10 @@ func TestMeasurementsAreReadSeldom(t *testing.T) {
 		began := time.Now()
 		ids(t, a)
 		fixture.Wait(150 * time.Second)
-		s.takeReads() // those of the start
+		s.takeReads() // forget the reads of the start
 		var counted, grew time.Time
-		// Each of 37 reads in 4 h counts by chance, one in eight: none in one run of 140.
+		// After each of the 37 reads in 4 h, the holder counts with a probability of one in
+		// eight. So in one run of 140, it never counts.
 		for time.Since(began) < 4*time.Hour || counted.IsZero() && time.Since(began) < 24*time.Hour {
 			fixture.Wait(time.Second)
 			p, err := s.Network.PoolItem(t.Context(), "orders")
@@ -209,7 +210,8 @@ func (s *readPool) PoolItem(ctx context.Context, pool string) (protocol.PoolItem
 	return s.Network.PoolItem(ctx, pool)
 }
 
-// A count that took more than a minute is not stored: holders have come and gone meanwhile.
+// A count that took more than a minute is not stored, since holders may have come and
+// gone meanwhile.
 func TestCountIsVoidAfterAMinute(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes  time.Duration
@@ -230,8 +232,8 @@ func TestCountIsVoidAfterAMinute(t *testing.T) {
 	}
 }
 
-// slowPages is a store that throttles reads of groups for some time from each count's
-// first read on.
+// slowPages is a store that throttles reads of groups for some time, beginning with the
+// first read of each count.
 type slowPages struct {
 	*fixture.Network
 	takes time.Duration
@@ -252,9 +254,9 @@ func (s *slowPages) EventualGroup(ctx context.Context, pool string, n int) (prot
 	return s.Group(ctx, pool, n)
 }
 
-// A long renewal may have requested more than an open widening allows, before its holder
-// knew of the widening. The holder keeps its lease, whether the widener goes on or has
-// died.
+// A holder may have sent a long renewal before it read of an open widening, and so have
+// requested more than the widening allows. The holder keeps its lease, whether the
+// widener continues or has died.
 func TestGrowthMeetsAWidening(t *testing.T) {
 	for name, dead := range map[string]bool{"the widener goes on": false, "the widener is dead": true} {
 		t.Run(name, func(t *testing.T) {
@@ -329,8 +331,8 @@ func poolWrite(t *testing.T, s *fixture.Network, w protocol.PoolWrite) protocol.
 	return *res.Pool
 }
 
-// A user who reads that MaxTTL is wrong looks for an option of that name. So if the value
-// is from the environment, the error names the variable.
+// If an error names MaxTTL, the user looks for an option of that name. So if the wrong
+// value is from the environment, the error names the environment variable instead.
 func TestGrowthFromTheEnvironmentIsNamed(t *testing.T) {
 	t.Setenv("NODELEASE_MAX_TTL", "15m")
 	t.Setenv("NODELEASE_MAX_RESERVE", "10s")
@@ -358,7 +360,8 @@ func TestOnDemandBesideGrowth(t *testing.T) {
 	_ = o.Close()
 }
 
-// An on-demand lease never grows, whatever its Config says and however much room there is.
+// An on-demand lease never grows, whatever its Config contains and however much room the
+// pool has.
 func TestOnDemandNeverGrows(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)

@@ -12,7 +12,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// measuring keeps the pool's measurement as fresh as poolmetric does, until the test ends.
+// measuring updates the pool's measurement as often as poolmetric does, until the test
+// ends.
 func measuring(t *testing.T, s *fixture.Network, held func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -31,7 +32,7 @@ func measuring(t *testing.T, s *fixture.Network, held func() int) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// measured stores a measurement, which replaces any other one.
+// measured stores a measurement, which replaces any earlier measurement.
 func measured(t *testing.T, s *fixture.Network, held, cooling int, at time.Time) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -59,7 +60,7 @@ func renewals(s *fixture.Network, since *int) int {
 	return n
 }
 
-// A holder's lease grows to MaxTTL, and its renewals become few.
+// A holder's lease grows to MaxTTL, and its renewals become rare.
 func TestLeasesGrow(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
@@ -93,7 +94,7 @@ func TestLeasesGrow(t *testing.T) {
 	})
 }
 
-// Leases stay as short as TTL if something that growth needs is missing.
+// Leases stay as short as TTL if any condition for growth is not met.
 func TestLeasesThatDoNotGrow(t *testing.T) {
 	for name, c := range map[string]struct {
 		size      int
@@ -114,8 +115,8 @@ func TestLeasesThatDoNotGrow(t *testing.T) {
 				s := fixture.NewNetwork(c.size)
 				if c.measured {
 					measuring(t, s, func() int { return c.held })
-				} else { // and no agent may count
-					measured(t, s, c.held, 0, time.Now().Add(time.Hour)) // a measurement from the future does not count
+				} else { // and no agent is permitted to count
+					measured(t, s, c.held, 0, time.Now().Add(time.Hour)) // a measurement from the future is not valid
 				}
 				cfg := growing(s)
 				if c.change != nil {
@@ -135,7 +136,7 @@ func TestLeasesThatDoNotGrow(t *testing.T) {
 	}
 }
 
-// Config.Grow lets a lease grow without a generator.
+// With Config.Grow, a lease grows even without a generator.
 func TestGrowOnRequest(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
@@ -168,7 +169,7 @@ func TestHoldersCountInTurn(t *testing.T) {
 		if p.Revision != 2 { // the layout was bound
 			t.Errorf("revision %d: a count is no change of the pool", p.Revision)
 		}
-		longest := map[int]time.Duration{} // of all renewals, since a recent count may be missing: holders draw who counts
+		longest := map[int]time.Duration{} // of all renewals, since the latest may lack a recent count: chance decides which holder counts
 		for _, w := range fixture.WritesOf[protocol.Renew](s) {
 			longest[w.NodeID] = max(longest[w.NodeID], w.TTL)
 		}
@@ -180,8 +181,8 @@ func TestHoldersCountInTurn(t *testing.T) {
 	})
 }
 
-// A fleet whose pool fills up sends no extra requests. A holder sends nothing until its
-// long lease has only two thirds of TTL left, and then renews with TTL.
+// When a fleet's pool fills up, the fleet sends no extra requests. A holder sends nothing
+// until only two thirds of TTL are left of its long lease, and then renews with TTL.
 func TestAPoolThatFillsUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
@@ -199,15 +200,16 @@ func TestAPoolThatFillsUp(t *testing.T) {
 		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
 			t.Errorf("a lease of %v in a full pool, want 15 s", l.TTL)
 		}
-		// The last long renewal was sent at most 6 min before the pool was full, and is
-		// trusted for 15 min.
+		// The last long renewal was sent at most 6 min before the pool was full, and its lease
+		// is relied on for 15 min.
 		if most := 30*60/5 - 8*60/5; n > most {
 			t.Errorf("%d renewals in the first 30 min, want fewer than %d: none while the long lease lasts", n, most)
 		}
 		if err := heldThroughout(a, 10*time.Minute); err != nil {
 			t.Error(err)
 		}
-		// With enough room the lease grows again, but not just below the limit.
+		// With enough room the lease grows again. It does not grow if the pool is only just
+		// below the limit.
 		held.Store(30) // 2 × 30 ≤ 64, and more than 64 - 6
 		fixture.Wait(30 * time.Minute)
 		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
@@ -221,7 +223,7 @@ func TestAPoolThatFillsUp(t *testing.T) {
 	})
 }
 
-// heldThroughout checks the lease every second.
+// heldThroughout checks once a second, for the time d, that the lease is held.
 func heldThroughout(a *lease.Agent, d time.Duration) error {
 	for end := time.Now().Add(d); time.Now().Before(end); fixture.Wait(time.Second) {
 		if _, err := a.Lease(); err != nil {

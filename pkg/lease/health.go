@@ -32,15 +32,15 @@ func (a *Agent) health() (h health, live, held, ids bool) {
 	case a.closing:
 		h.Status = "closed"
 	case a.over != nil:
-		// With Reacquire, the agent is about to claim another node ID, and a restart would
-		// not help.
+		// With Reacquire, the agent is about to claim another node ID, so restarting the
+		// process would not help.
 		h.Status, live = "lost", a.err == nil
 	case err != nil:
 		h.Status, live = "suspended", true
 	default:
 		h.Status, live, held = "held", true, true
 	}
-	for _, err := range []error{noIDs, err} { // the lease's error wins: it is more specific
+	for _, err := range []error{noIDs, err} { // the lease's error comes last and so takes precedence: it is more specific
 		if err != nil {
 			h.Error = err.Error()
 		}
@@ -48,10 +48,12 @@ func (a *Agent) health() (h health, live, held, ids bool) {
 	return h, live, held, noIDs == nil
 }
 
-// ServeHTTP reports whether the process should keep running: 200 while the lease is
-// held or suspended, 503 once it is lost or closed, with the reason in JSON. It is for
-// container and load balancer checks, which replace a task that fails them: an outage of
-// DynamoDB suspends leases, and must not restart a whole fleet.
+// ServeHTTP reports whether the process should keep running: it answers 200 while the
+// lease is held or suspended (with Reacquire, also while the agent claims another node ID
+// after a loss), and 503 once the agent has ended or Close was called, with the reason in
+// JSON. Use it for checks by a container platform or a load balancer, which replace a
+// task that fails them. An outage of DynamoDB suspends leases, and must not cause the
+// restart of a whole fleet.
 func (a *Agent) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	h, live, _, _ := a.health()
 	h.write(w, live)

@@ -13,7 +13,7 @@ import (
 )
 
 // The live check answers 200 during an outage, so that the outage does not restart a
-// fleet. The ready check does not.
+// fleet. The ready check answers 503.
 func TestHealth(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

@@ -22,7 +22,7 @@ func (e *events) add(ev lease.Event) {
 	e.all = append(e.all, ev)
 }
 
-// of returns the events of some kinds, so far.
+// of returns the events of the given kinds so far.
 func (e *events) of(kinds ...lease.EventKind) (found []lease.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -43,7 +43,7 @@ func (e *events) kinds(kinds ...lease.EventKind) (names []lease.EventKind) {
 	return names
 }
 
-// item reads a node ID from the table.
+// item reads the item of a node ID from the table.
 func item(t *testing.T, s lease.Store, node int) protocol.Lease {
 	t.Helper()
 	l, err := s.Get(context.WithoutCancel(t.Context()), "orders", node)

@@ -15,7 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// carded is a table with hint cards. It counts the requests of starts.
+// carded is a table with hint cards. It counts the requests that agents send when they
+// start.
 type carded struct {
 	*fixture.Cards
 	items, asked atomic.Int64
@@ -50,8 +51,8 @@ func (c *carded) forget() { c.items.Store(0); c.asked.Store(0) }
 
 func (c *carded) spent() [2]int64 { return [2]int64{c.items.Load(), c.asked.Load()} }
 
-// A start reads one card and claims. Without a card, it reads the pool's item. If no
-// verdict on the table counts, it also checks the table.
+// A start reads one card and claims. Without a card, it reads the pool's item. If there
+// is no valid verdict on the table, it also checks the table.
 func TestStartByCard(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, pool := newCarded(t, leasepool.Spec{Size: 64})
@@ -80,7 +81,7 @@ func TestStartByCard(t *testing.T) {
 		start(0, 1, "after a raise")
 		fresh := protocol.PoolItem{Pool: "orders", Format: protocol.ItemFormat, Size: 64, OpenGroups: 1, Revision: 1}
 		open := fresh
-		open.Widening = protocol.Widening{State: protocol.WidenOpen, From: time.Now().Add(time.Hour)} // so far ahead that it caps nobody
+		open.Widening = protocol.Widening{State: protocol.WidenOpen, From: time.Now().Add(time.Hour)} // so far ahead that it limits no reservation
 		s.Show(&open)
 		start(1, 1, "while the width changes")
 		s.Show(nil)
@@ -91,8 +92,8 @@ func TestStartByCard(t *testing.T) {
 	})
 }
 
-// An old card only costs requests: if all node IDs that the card knows of are taken, a
-// claimant reads the pool's item before it gives up.
+// An old card only costs requests: if all node IDs that exist according to the card are
+// taken, a claimant reads the pool's item before it gives up.
 func TestCardOfLongAgo(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, pool := newCarded(t, leasepool.Spec{Size: 1})
@@ -115,7 +116,7 @@ func TestCardOfLongAgo(t *testing.T) {
 }
 
 // When an agent claims another node ID, it does not use a card that is older than the
-// revision that it has seen.
+// pool's item as the agent last read it.
 func TestNewerThanItsCard(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, pool := newCarded(t, leasepool.Spec{Size: 4})
@@ -171,7 +172,7 @@ func TestLayoutOfACard(t *testing.T) {
 	})
 }
 
-// The pool's verbs write the cards at once each time that they change the pool. Nobody
+// Whenever one of the pool's verbs changes the pool, it writes the cards at once. Nothing
 // else writes cards.
 func TestWhoWritesCards(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -229,7 +230,8 @@ func TestWhoWritesCards(t *testing.T) {
 	})
 }
 
-// lateCard is a table whose cards are not answered for a while, and whose clock is behind.
+// lateCard is a table whose clock is behind, and which answers reads of cards only after
+// a while.
 type lateCard struct {
 	*carded
 	until time.Time
@@ -246,7 +248,8 @@ func (c *lateCard) Card(ctx context.Context, pool string, n int) (*protocol.Pool
 	return p, err
 }
 
-// A slow answer to the read of a card does not hide that the clock is wrong.
+// Even if the read of a card is answered slowly, the agent notices that its clock is
+// wrong.
 func TestClockSkewByACard(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, _ := newCarded(t, leasepool.Spec{Size: 8})

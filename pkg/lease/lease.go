@@ -10,21 +10,22 @@ import (
 // node ID is a Lease without a Holder. All times are whole milliseconds of the Unix
 // epoch.
 //
-// The leases that package leasepool returns have the same fields: Lease(l) converts them.
+// The leases that package leasepool returns have the same fields: Lease(l) converts such
+// a lease l.
 type Lease struct {
 	Pool string `json:"pool"`
 	// NodeID is the node ID, from 0.
 	NodeID int `json:"node_id"`
 
-	// Holder is the session that holds the node ID, a UUIDv7; empty when free.
+	// Holder is the session that holds the node ID, a UUIDv7; empty if the node ID is free.
 	Holder string `json:"holder,omitempty"`
-	// Task describes where the session runs or ran: an ECS task ARN, or host and
-	// pid. It is informational, never evidence that the lease is held.
+	// Task describes where the session runs or ran: an ECS task ARN, or host and pid. It is
+	// informational only, and never evidence that the lease is held.
 	Task string `json:"task,omitempty"`
 	// Version is the fencing token: it grows by one each time the node ID changes hands
 	// and is never reset. 0 means that the node ID was never held.
 	Version int64 `json:"version"`
-	// Renewal numbers the renewal attempts within a version.
+	// Renewal is the number of the latest renewal attempt within the version.
 	Renewal int64 `json:"renewal,omitempty"`
 	// TTL is the length of the holder's lease.
 	TTL time.Duration `json:"ttl_ns,omitempty"`
@@ -32,17 +33,17 @@ type Lease struct {
 	// The holder may stamp the milliseconds in (NotBefore, ReservedUntil].
 	NotBefore     time.Time `json:"not_before,omitzero"`
 	ReservedUntil time.Time `json:"reserved_until,omitzero"`
-	// ExpiresAt is when others may take the node ID (a claim guard later); zero when
-	// free.
+	// ExpiresAt is when the lease expires; others may claim the node ID a claim guard later.
+	// It is zero if the node ID is free.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 
-	// WidenTry is the last change of the width that the node ID is marked for; 0 means
-	// none.
+	// WidenTry is the number of the last change of the width that the node ID is marked for;
+	// 0 means that it has no mark.
 	WidenTry int64 `json:"widen_try,omitempty"`
-	// Retired node IDs are out of use since the pool was made smaller.
+	// Retired means that the node ID has been out of use since the pool was made smaller.
 	Retired bool `json:"retired,omitempty"`
-	// Resize is the revision of the pool whose resize last retired this node ID or
-	// brought it back into use; 0 if none did.
+	// Resize is the revision of the pool whose resize last retired this node ID or brought
+	// it back into use; 0 if there was no such resize.
 	Resize int64 `json:"resize,omitempty"`
 	// OnDemand reports whether the holder renews only when it uses the node ID.
 	OnDemand bool `json:"on_demand,omitempty"`
@@ -53,25 +54,25 @@ type Lease struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// Predecessor returns the previous holder, or the last one of a free node ID. Nil means
-// that the node ID was never held, or that the previous holder is not known.
+// Predecessor returns the previous holder, or the last holder of a free node ID. It
+// returns nil if the node ID was never held, or if the previous holder is not known.
 func (l Lease) Predecessor() *Previous { return protocol.Lease(l).Predecessor() }
 
-// Fenced reports whether Version is a fencing token: it is not one if the node ID is
-// fixed, without a lease.
+// Fenced reports whether Version is a fencing token. It is not a fencing token if the
+// node ID is fixed, that is, without a lease.
 func (l Lease) Fenced() bool { return protocol.Lease(l).Fenced() }
 
-// IDsUntil returns the time until which the holder can make IDs if it gets no answer
-// from the table from now on; the zero time if there is no holder. It assumes the default
-// guards. With shorter guards the holder can go on for longer; with longer guards it stops
-// up to a few seconds earlier.
+// IDsUntil returns the time until which the holder can make IDs if it gets no answer from
+// the table from now on; the zero time if there is no holder. It assumes the default
+// guards. With shorter guards the holder can make IDs for longer; with longer guards it
+// stops up to a few seconds earlier.
 func (l Lease) IDsUntil() time.Time { return protocol.Lease(l).IDsUntil() }
 
 // State returns the state of the node ID at now. A retired node ID that is still held is
 // Retired: its holder may finish, but no one else may claim it.
 func (l Lease) State(now time.Time) State { return State(protocol.Lease(l).State(now)) }
 
-// State is the state of a node ID at the time that its reader's clock shows.
+// State is the state of a node ID at the time that the reader's clock shows.
 type State string
 
 // The states of a node ID, as [Lease.State] returns them.
@@ -94,23 +95,23 @@ type Previous = struct {
 	Ended Ending `json:"ended"`
 }
 
-// Ending is how a lease ended, one of the constants.
+// Ending is how a lease ended: EndReleased, EndExpired or EndFreed.
 type Ending = string
 
-// The endings of a lease. Only after EndReleased is its holder known to have stopped.
+// These are the endings of a lease. Only EndReleased shows that the holder has stopped.
 const (
 	EndReleased Ending = protocol.EndReleased // its holder released it
 	EndExpired  Ending = protocol.EndExpired  // it expired, and was claimed or reaped
-	EndFreed    Ending = protocol.EndFreed    // an operator or a raise ended it, or a copy of the holder also had it
+	EndFreed    Ending = protocol.EndFreed    // an operator or a raise ended it, or it was ended because a copy of the holder had it as well
 )
 
-// Store keeps the leases. NewDynamoDB is the production store; leasetest.NewMemory is
-// for tests. Both pass one conformance suite. Store is sealed: only this module can
+// Store keeps the leases. NewDynamoDB is the production store; leasetest.NewMemory is for
+// tests. Both pass the same conformance tests. Store is sealed: only this module can
 // implement it, since its methods take types of an internal package.
 type Store = protocol.Store
 
-// DynamoDB is the production [Store]. It is safe for concurrent use and has no state
-// of its own.
+// DynamoDB is the production [Store]. It is safe for concurrent use and keeps no state
+// outside the table.
 type DynamoDB = protocol.DynamoDB
 
 // Client has the methods of a *[dynamodb.Client] that a store needs.

@@ -22,7 +22,7 @@ func TestLeaseHasTheFieldsOfTheItem(t *testing.T) {
 	}
 }
 
-// The methods of a lease return the same as those of the item.
+// The methods of a Lease return the same values as those of the item.
 func TestLeaseAnswersAsTheItem(t *testing.T) {
 	now := time.Now()
 	states := map[lease.State]bool{}

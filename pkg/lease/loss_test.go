@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// taken lets someone else claim the node ID of a suspended agent.
+// taken makes another process claim the node ID of a suspended agent.
 func taken(t *testing.T, s *fixture.Network, a *lease.Agent) {
 	t.Helper()
 	s.SetOutage(errors.New("away"))
@@ -97,8 +97,9 @@ func TestReacquire(t *testing.T) {
 	})
 }
 
-// A holder that lost its node ID finds that the pool has outgrown its layout (by a write
-// that no verb makes). The agent ends, reports the reason, and leaves no node ID held.
+// A holder has lost its node ID, and the pool has outgrown the holder's layout (through a
+// write that no verb makes). The agent ends, reports the reason, and holds no node ID
+// afterwards.
 func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1024)
@@ -130,9 +131,10 @@ func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 	})
 }
 
-// After a loss, as with renewals, an agent keeps trying if a token has expired, a
-// permission is missing, a table is being restored or the clock is wrong. It gives up if
-// the pool was written by a newer release, since this program can no longer use the pool.
+// After a loss, an agent keeps trying, as it does with renewals, if a token has expired,
+// a permission is missing, a table is being restored or the clock is wrong. It gives up
+// if the pool was written by a newer release, since this program can no longer use the
+// pool.
 func TestReacquireRidesErrorsOut(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -160,9 +162,9 @@ func TestReacquireRidesErrorsOut(t *testing.T) {
 	}
 }
 
-// A suspended holder retries at random intervals of one second to a twentieth of the time
-// left on its reservation. The upper limit is never less than one second or more than
-// five.
+// A suspended holder retries at random intervals, from one second to a twentieth of the
+// time that is left of its reservation. The upper limit is never less than one second or
+// more than five seconds.
 func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -199,8 +201,9 @@ func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
 	})
 }
 
-// A fleet that started at once is suspended at once. It has less than 20 s left, so all
-// pauses are one second. Even so, its requests are spread over that second.
+// All holders of a fleet start at the same moment and are suspended at the same moment.
+// Less than 20 s of their reservations are left, so all pauses are one second. Even so,
+// the fleet's requests are spread over that second.
 func TestSuspendedFleetIsSpread(t *testing.T) {
 	const fleet = 100
 	fixture.Virtual(t, func(t *testing.T) {
@@ -306,8 +309,8 @@ func TestOnExpiryStop(t *testing.T) {
 	})
 }
 
-// The watchdog runs separately from the loop, so a request that hangs forever does not
-// hide that the deadline has passed.
+// The watchdog runs outside the loop, so the agent notices that the deadline has passed
+// even if a request hangs forever.
 func TestHungRequestSuspends(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -318,7 +321,7 @@ func TestHungRequestSuspends(t *testing.T) {
 		defer close(release)
 		a := fixture.Start(t, cfg)
 		s.On(func(context.Context, protocol.Write, func() (protocol.Result, error)) (protocol.Result, error) {
-			<-release // the request does not even end with its context
+			<-release // the request does not end even when its context ends
 			return protocol.Result{}, errors.New("gone")
 		})
 		fixture.Wait(13 * time.Second)

@@ -13,20 +13,21 @@ import (
 // it, because claims and renewals in flight share the map.
 type description struct {
 	all     map[string]string
-	changed bool          // it has changed since the claim, so renewals write it
+	changed bool          // the metadata has changed since the claim, so renewals write it
 	renewed chan struct{} // closed by the next confirmation; nil if nobody waits
-	resume  func()        // BeforeResume
+	resume  func()        // the function that BeforeResume set
 	asking  bool          // resume is running
 }
 
-// SetMetadata changes the named entries of the holder's metadata and keeps the others; an
-// empty value removes an entry. The next renewal, or the claim of another node ID
-// (Reacquire), writes the change at no extra cost. The next renewal of a lease that has
-// grown may be minutes away: RenewNow sends it at once. SetMetadata may be called at any
-// time; if the lease is suspended, the renewal that resumes it writes the change.
+// SetMetadata changes the named entries of the holder's metadata and keeps all other
+// entries. An empty value removes an entry. The next renewal, or the claim of another
+// node ID (Reacquire), writes the change at no extra cost. If the lease has grown, the
+// next renewal may be minutes away; RenewNow sends a renewal at once. SetMetadata may be
+// called at any time; if the lease is suspended, the renewal that resumes the lease
+// writes the change.
 //
-// Metadata and Config.Task, if set, may have 512 bytes together, as at the start. On an
-// error nothing changes.
+// As in Config, the metadata and Config.Task, if set, may have at most 512 bytes
+// together. If SetMetadata returns an error, nothing changes.
 func (a *Agent) SetMetadata(changes map[string]string) error {
 	if a.absent() {
 		return errNoAgent
@@ -52,9 +53,9 @@ func (a *Agent) SetMetadata(changes map[string]string) error {
 	return nil
 }
 
-// RenewNow makes the agent send the next renewal at once, so that others see a change
-// by SetMetadata sooner. It does not wait for the answer; Renewed reports the
-// confirmation.
+// RenewNow makes the agent send the next renewal at once, so that other processes see a
+// change by SetMetadata sooner. RenewNow does not wait for the answer; use Renewed to
+// wait for the confirmation.
 func (a *Agent) RenewNow() {
 	if a.absent() {
 		return
@@ -65,9 +66,9 @@ func (a *Agent) RenewNow() {
 	}
 }
 
-// Renewed returns a channel that is closed when the next renewal, or the claim of
-// another node ID, is confirmed. From then on, Lease returns what that write stored in
-// the table. Call Renewed again to wait for the confirmation after that.
+// Renewed returns a channel that is closed when the next renewal, or the claim of another
+// node ID, is confirmed. From then on, Lease returns what the confirmed write stored in
+// the table. To wait for another confirmation, call Renewed again.
 func (a *Agent) Renewed() <-chan struct{} {
 	if a.absent() {
 		return nil
@@ -81,10 +82,10 @@ func (a *Agent) Renewed() <-chan struct{} {
 }
 
 // BeforeResume sets a function that is called before a renewal that would resume a
-// suspended lease, so that the holder can update its metadata (SetMetadata) in the
-// same renewal. The renewal waits for the function for up to a second. While a call is
-// still running, later renewals neither wait for it nor call the function again. nil
-// removes the function.
+// suspended lease, so that the holder can update its metadata (SetMetadata) in the same
+// renewal. The renewal waits for the function for up to a second. While a call of the
+// function is still running, later renewals neither wait for it nor call the function
+// again. A nil fn removes the function.
 func (a *Agent) BeforeResume(fn func()) {
 	if a.absent() {
 		return

@@ -64,8 +64,8 @@ func TestSetMetadataChecks(t *testing.T) {
 	})
 }
 
-// The renewal that resumes a suspended lease carries the changes made by BeforeResume's
-// function. Renewals before the suspension do not call the function.
+// The renewal that resumes a suspended lease contains the changes made by the function
+// that BeforeResume set. Renewals before the suspension do not call the function.
 func TestBeforeResume(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -92,8 +92,9 @@ func TestBeforeResume(t *testing.T) {
 	})
 }
 
-// If the metadata changes while answers are lost, the lease continues, and the table gets
-// the last state. The claim of another node ID writes that state as well.
+// If the metadata changes while answers are lost, the lease continues, and the table ends
+// up with the latest metadata. The claim of another node ID also writes the latest
+// metadata.
 func TestSetMetadataWhileAnswersAreLost(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -125,8 +126,8 @@ func TestSetMetadataWhileAnswersAreLost(t *testing.T) {
 	})
 }
 
-// SetMetadata accepts any metadata that Start accepted, since the name that Start
-// detected does not count.
+// SetMetadata accepts any metadata that Start accepted, since the task name that Start
+// detected is not included in the size.
 func TestSetMetadataTakesWhatStartTook(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		cfg := fixture.Config(fixture.NewNetwork(1))
@@ -144,8 +145,8 @@ func TestSetMetadataTakesWhatStartTook(t *testing.T) {
 }
 
 // RenewNow brings one renewal forward, however often it is called. The renewal after that
-// comes at a random time, as the first one after a start does, so that agents that call
-// RenewNow together get out of step.
+// one comes at a random time, as the first renewal after a start does, so that agents
+// that call RenewNow at the same moment get out of step.
 func TestRenewNow(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -173,7 +174,7 @@ func TestRenewNow(t *testing.T) {
 	})
 }
 
-// While the store is away, RenewNow does not cause more attempts.
+// While the store does not answer, RenewNow does not cause more attempts.
 func TestRenewNowInAnOutage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

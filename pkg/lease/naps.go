@@ -10,28 +10,28 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// naps is the additional state of an on-demand agent. An agent with a renewal loop has none
-// of it.
+// naps is the additional state of an on-demand agent. Agents with a renewal loop do not
+// have this state.
 type naps struct {
-	// Used by the flight, or by Close after it.
+	// These fields are used by the flight, or by Close after the flight has ended.
 	unsettled *unsettled // a claim that may hold a node ID, and is not bound
 	trouble   error      // the reason why the last renewal had no answer
 
-	// Guarded by Agent.mu.
-	sending, sent reading       // the clocks before the last attempt, and before the confirmed one, was sent
+	// These fields are guarded by Agent.mu.
+	sending, sent reading       // the clocks just before the last attempt, and just before the confirmed attempt, were sent
 	seen          reading       // the clocks when they were last compared
-	passed        time.Duration // from sent to seen
-	outside       reading       // at the last Witness
+	passed        time.Duration // the time that passed from sent to seen
+	outside       reading       // the clocks at the last call of Witness
 	patience      time.Duration // no request until this much of the lease is left; 0 after a confirmation
 }
 
-// unsettled is a claim whose outcome may be unknown. It is recorded before it is sent,
-// so that the record survives whatever ends its sender.
+// unsettled is a claim whose outcome may be unknown. It is recorded before it is sent, so
+// that the record exists even if the goroutine that sends the claim ends unexpectedly.
 type unsettled struct {
 	node    int
 	session string
 	first   time.Duration // when the session sent its first attempt, on the monotonic clock
-	outside time.Time     // the outside clock at that time; see reading
+	outside time.Time     // the outside clock at the time first; see reading
 	givenUp bool          // a release was sent, and may arrive at any time
 }
 
@@ -39,7 +39,7 @@ type unsettled struct {
 type reading struct {
 	mono    time.Duration
 	wall    time.Time
-	outside time.Time // a lower bound, by the last Witness; zero without one
+	outside time.Time // a lower bound, computed from the last call of Witness; zero if there was none
 }
 
 // pending returns the claim that must be settled before another node ID is tried.
@@ -51,7 +51,8 @@ func (a *Agent) pending() *unsettled {
 }
 
 // record records a claim before it is sent. first is when its session sent its first
-// attempt, and doubt reports whether an earlier attempt of the session may have landed.
+// attempt, and doubt reports whether an earlier attempt of the session may have
+// succeeded.
 func (a *Agent) record(node int, session string, now time.Duration) (first time.Duration, doubt bool) {
 	n := a.napping
 	if n == nil {
@@ -66,7 +67,7 @@ func (a *Agent) record(node int, session string, now time.Duration) (first time.
 	return now, false
 }
 
-// settled records that the recorded claim holds nothing, or is bound.
+// settled removes the record of a claim that holds no node ID, or whose span is bound.
 func (a *Agent) settled() {
 	if a.napping != nil {
 		a.napping.unsettled = nil
@@ -78,9 +79,9 @@ func (a *Agent) boundNow(t *tenure.Term) {
 	if a.napping == nil {
 		return
 	}
-	// These are the clocks as the confirmed claim read them: the expiry that it requested
-	// was its wall clock plus TTL. That claim may be an earlier attempt, whose answer was
-	// lost.
+	// These are the clock readings of the confirmed attempt, which may be an earlier attempt
+	// whose answer was lost. They follow from the item, since each attempt requests an
+	// expiry of its wall clock plus TTL.
 	short := max(t.Lease.ExpiresAt.Add(a.cfg.ClaimGuard).Sub(t.Lease.ReservedUntil), 0)
 	mono := t.Deadline + a.cfg.Guard - a.cfg.TTL + short
 	// The outside clock was read only before the first and before the last attempt.
@@ -106,14 +107,15 @@ func (a *Agent) attemptNow() {
 }
 
 // confirmedNow records that the last renewal was confirmed. own reports whether the
-// deadline follows from that renewal, and not from an earlier one. The caller holds mu.
+// deadline was computed from that renewal and not from an earlier one. The caller holds
+// mu.
 func (a *Agent) confirmedNow(own bool) {
 	if a.napping != nil && own {
 		a.sentAt(a.napping.sending)
 	}
 }
 
-// refusedBy records why a renewal had no answer.
+// refusedBy records why a renewal was not answered.
 func (a *Agent) refusedBy(err error) {
 	if a.napping != nil {
 		a.napping.trouble = err
@@ -138,18 +140,18 @@ func (a *Agent) outsideAt(r reading) reading {
 	return r
 }
 
-// lookEvery is how often the clocks are compared. Each comparison counts the small
-// errors of their readings as time passed.
+// lookEvery is the shortest time between two comparisons of the clocks. Each comparison
+// adds the small errors of the clock readings to the passed time.
 const lookEvery = time.Second
 
-// leftNow returns the time until the deadline of an on-demand agent; the caller holds
-// mu. The time since the confirmed attempt was sent is the largest that any clock shows
-// (S2): on a paused machine, only one of them may count the pause. Another clock may
-// count the next pause, or a clock may be set back, so the passed time is added up from
-// comparison to comparison.
+// leftNow returns the time until the deadline of an on-demand agent; the caller holds mu.
+// The time since the confirmed attempt was sent is the largest time that any clock shows
+// (S2), since after a pause of the machine, perhaps only one clock includes the pause.
+// The next pause may be included only by another clock, or a clock may be set back. So
+// the passed time is added up from comparison to comparison.
 func (a *Agent) leftNow() time.Duration {
 	n, now := a.napping, a.outsideAt(reading{mono: a.clock.Monotonic(), wall: a.clock.Wall()})
-	since := min(now.since(n.seen), 2*a.cfg.TTL) // the sums do not overflow
+	since := min(now.since(n.seen), 2*a.cfg.TTL) // limited so that the sums do not overflow
 	left := a.term.Deadline - n.sent.mono - n.passed - since
 	if since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery { // set back: count from its new reading
 		n.passed, n.seen = min(n.passed+since, 2*a.cfg.TTL), now
@@ -157,7 +159,7 @@ func (a *Agent) leftNow() time.Duration {
 	return left
 }
 
-// since returns the largest time since an earlier reading that any clock shows.
+// since returns the largest time that any clock shows between an earlier reading and r.
 func (r reading) since(seen reading) time.Duration {
 	passed := max(r.mono-seen.mono, r.wall.Sub(seen.wall))
 	if !seen.outside.IsZero() && !r.outside.IsZero() {
@@ -174,7 +176,7 @@ func (a *Agent) bound() bool {
 }
 
 // rested reports whether a use needs no request: at least a third of the lease is left,
-// or a renewal has just had no answer and the lease is good.
+// or the lease is still good and a recent renewal was not answered.
 func (a *Agent) rested() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -216,7 +218,8 @@ func (a *Agent) left() time.Duration {
 }
 
 // wakeUp finds out whether the machine was copied while it slept. If so, another copy may
-// have the same lease, and the same unanswered claim, so the agent gives up both.
+// have the same lease and the same unanswered claim, so the agent gives up both the lease
+// and the claim.
 func (a *Agent) wakeUp() {
 	if !a.timeline.Copied() {
 		return
@@ -228,9 +231,9 @@ func (a *Agent) wakeUp() {
 	a.settled()
 }
 
-// keep renews until a renewal is confirmed, or the node ID is lost. The error reports
-// that nothing was confirmed before ctx ended. If the lease is still good, keep returns
-// without a confirmation, and a later use tries again.
+// keep renews until a renewal is confirmed, or the node ID is lost. If the lease is still
+// good, keep returns without a confirmation, and a later use tries again. An error means
+// that no renewal was confirmed before ctx ended, or that retries cannot help.
 func (a *Agent) keep(ctx context.Context) error {
 	for n := 0; ; n++ {
 		a.napping.trouble = nil
@@ -240,7 +243,7 @@ func (a *Agent) keep(ctx context.Context) error {
 		}
 		again := false
 		select {
-		case <-a.nudged: // the renewal reserved less than it should
+		case <-a.nudged: // the renewal reserved less than it should have
 			again = true
 		default:
 		}
@@ -256,10 +259,11 @@ func (a *Agent) keep(ctx context.Context) error {
 	}
 }
 
-// begin waits until the last holder's span has passed: the new span begins after it.
+// begin waits until the last holder's span has passed, since the new span begins after
+// that one.
 func (a *Agent) begin(ctx context.Context) error {
 	for left := a.early(); left > 0; left = a.early() {
-		if left > a.cfg.ClaimGuard { // longer than the claim accepted: the clock was set back since
+		if left > a.cfg.ClaimGuard { // longer than the claim accepted: the clock was set back since the claim
 			return fmt.Errorf("%w: by this machine's clock, which says %s, node %d of pool %q belongs to its last holder for another %v: repair the clock",
 				ErrClockBehind, protocol.Stamp(a.clock.Wall()), a.NodeID(), a.cfg.Pool, left.Round(time.Millisecond))
 		}
@@ -270,8 +274,8 @@ func (a *Agent) begin(ctx context.Context) error {
 	return nil
 }
 
-// beRested lets uses continue without a request for a while, after a renewal that was not
-// answered, or that an open widening kept short.
+// beRested makes uses send no request for a while, after a renewal that was not answered,
+// or that could not reserve enough because of an open widening.
 func (a *Agent) beRested() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Two pauses, each shown by a different clock, are together longer than the lease. The
-// lease may not be relied on afterwards.
+// Two pauses, each included by a different clock, are together longer than the lease.
+// Afterwards the lease may not be relied on.
 func TestOnDemandEachPauseByAnotherClock(t *testing.T) {
 	const pause = 200 * time.Second
 	byMono := func(d *dozy) { d.wallLag.Add(int64(pause)) }
@@ -45,8 +45,8 @@ func TestOnDemandEachPauseByAnotherClock(t *testing.T) {
 	}
 }
 
-// If a claim is settled after a pause, its age is by the outside clock, even though that
-// clock was read only after the pause.
+// If a claim is settled after a pause, its age is measured with the outside clock, even
+// if only that clock shows the pause.
 func TestOnDemandClaimInDoubtByTheOutsideClock(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -76,8 +76,8 @@ func TestOnDemandClaimInDoubtByTheOutsideClock(t *testing.T) {
 	})
 }
 
-// While the lease is good, an unanswered renewal is not an error for any of the callers
-// that wait for it.
+// While the lease is good, a renewal that is not answered is not an error for any caller
+// that waits for it.
 func TestOnDemandRenewalWithoutAnAnswerFailsNobody(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -97,8 +97,8 @@ func TestOnDemandRenewalWithoutAnAnswerFailsNobody(t *testing.T) {
 	})
 }
 
-// While Refresh waits for the end of the last holder's reservation, it neither returns
-// early nor sends renewals.
+// While the last holder's reservation has not ended, Refresh does not succeed, and it
+// sends no renewals.
 func TestOnDemandEarly(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -122,7 +122,7 @@ func TestOnDemandEarly(t *testing.T) {
 		if _, err := o.Lease(); err != nil {
 			t.Errorf("after the wait: got %v, want a lease", err)
 		}
-		if got := counts(s); got[0] != 1 || got[1] > 1 { // a clock that went back and forth may cost one renewal
+		if got := counts(s); got[0] != 1 || got[1] > 1 { // the clock was set back and forward, which may cost one renewal
 			t.Errorf("claims and renewals: got %v, want 1 and 1 at most", got)
 		}
 	})
@@ -151,7 +151,7 @@ func TestOnDemandGeneratorDeadline(t *testing.T) {
 	})
 }
 
-// mute is a network that does not answer reads of the pool's item while it is muted.
+// mute is a network that, while it is muted, does not answer reads of the pool's item.
 type mute struct {
 	*fixture.Network
 	muted bool
@@ -165,7 +165,8 @@ func (s *mute) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, er
 	return s.Network.PoolItem(ctx, pool)
 }
 
-// If a store does not end a request that was given up, later calls still return in time.
+// If a store does not return from a request that was given up, later calls still return
+// in time.
 func TestOnDemandBehindARequestThatDoesNotEnd(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -191,7 +192,7 @@ func TestOnDemandBehindARequestThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// A widening that stays open, and that this role may not end, keeps leases short. Even
+// If a widening stays open, and the agent's role may not end it, leases stay short. Even
 // so, not every use sends a request.
 func TestOnDemandBesideAnOpenWidening(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -210,7 +211,8 @@ func TestOnDemandBesideAnOpenWidening(t *testing.T) {
 	})
 }
 
-// capped is the table of a pool with an open widening whose width begins at from.
+// capped is the table of a pool with an open widening, whose width begins at the time
+// from.
 type capped struct {
 	*fixture.Network
 	from time.Time
@@ -222,8 +224,8 @@ func (s capped) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, e
 	return p, err
 }
 
-// A copy of the process was made while its claim was in doubt. The original has settled
-// the claim and renewed since. When the copy ends, it does not release the node ID.
+// The process was copied while its claim was in doubt. The original has since settled the
+// claim and renewed. When the copy ends, it does not release the node ID.
 func TestOnDemandCopyOfAClaimInDoubtEnds(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -233,7 +235,7 @@ func TestOnDemandCopyOfAClaimInDoubtEnds(t *testing.T) {
 		o, _ := onDemand(t, s)
 		brief(t, o)
 		l := item(t, s, 0)
-		until := l.ReservedUntil.Add(4 * time.Minute) // reserved by the original, which stamps up to there
+		until := l.ReservedUntil.Add(4 * time.Minute) // reserved by the original, which may stamp until then
 		res, err := s.Memory.Write(t.Context(), protocol.Renew{
 			Key: protocol.Key{Pool: "orders"}, Session: l.Holder, Version: l.Version, Renewal: 1,
 			ExpiresAt: until, ReservedUntil: until, Confirmed: l.ReservedUntil,

@@ -29,7 +29,7 @@ type death int32
 const (
 	alive  death = iota
 	closed       // the peer closes the connection: FIN
-	reset        // the next packet is answered by RST
+	reset        // the next packet is answered with RST
 	hole         // packets vanish, and nothing answers
 )
 
@@ -37,14 +37,14 @@ const (
 type gateway struct {
 	address, server string
 	requests        atomic.Int64
-	lost            atomic.Int64 // requests that died with their connection
-	midway          atomic.Int32 // the death of the next request's connection, once the server has answered
+	lost            atomic.Int64 // requests that were lost with their connection
+	midway          atomic.Int32 // how the next request's connection dies, once the server has answered
 
 	mu    sync.Mutex
 	lines []*line
 }
 
-// line is one connection.
+// line is one connection through the gateway.
 type line struct {
 	client, server net.Conn
 	death          atomic.Int32
@@ -90,7 +90,7 @@ func newGateway(t *testing.T, server string) *gateway {
 	return g
 }
 
-// end lets a connection die.
+// end makes a connection die.
 func (n *line) end(how death) {
 	switch how {
 	case closed:
@@ -149,7 +149,7 @@ func (g *gateway) down(n *line) {
 	}
 }
 
-// kill lets all present connections die.
+// kill makes all current connections die.
 func (g *gateway) kill(how death) (lines int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -178,9 +178,9 @@ func embeddedPool(t *testing.T) (g *gateway, table string) {
 	return newGateway(t, endpoint.Host), table
 }
 
-// A connection that a freeze has killed costs one retry, and does not fail the invocation.
-// This holds for an idle connection and for one whose answer was not read yet, with the
-// agent's client and with the user's own.
+// If a freeze kills a connection, that costs one retry, and the invocation does not fail.
+// This is so for an idle connection and for a connection whose answer was not read yet,
+// with the agent's own client and with the user's client.
 func TestFreezeKillsConnection(t *testing.T) {
 	for name, how := range map[string]death{"closed": closed, "reset": reset, "hole": hole} {
 		for _, own := range []bool{true, false} {
@@ -212,7 +212,7 @@ func freezeKills(t *testing.T, how death, own, midway bool) {
 	}
 	first := next(t, o, ids)
 	node := o.NodeID()
-	if user != nil { // the handler's own requests at the same time leave more connections behind
+	if user != nil { // the handler's own concurrent requests leave more connections behind
 		together(t, user, table, 8)
 	}
 
@@ -226,8 +226,8 @@ func freezeKills(t *testing.T, how death, own, midway bool) {
 	began := time.Now()
 	id := next(t, o, ids)
 	t.Logf("the invocation after the freeze: %d requests, %v", g.requests.Load(), time.Since(began).Round(time.Millisecond))
-	// Only requests that died are counted, since a machine under load may repeat a slow
-	// one.
+	// Only requests that were lost are counted, since on a machine under load, a slow
+	// request may be repeated.
 	if got := g.lost.Load(); got > 1 {
 		t.Errorf("requests that died with their connection: got %d, want 1 at most, for one retry", got)
 	}
@@ -259,7 +259,8 @@ func userClient(t *testing.T, endpoint string) *dynamodb.Client {
 	})
 }
 
-// together sends so many requests at the same time, and waits until their connections are idle.
+// together sends the given number of requests at the same time, and waits until their
+// connections are idle.
 func together(t *testing.T, client *dynamodb.Client, table string, requests int) {
 	t.Helper()
 	idle := make(chan error, requests)

@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// once lets meddle handle the first write of kind W, and only that one.
+// once makes meddle handle the first write of kind W, and no later writes.
 func once[W protocol.Write](s *fixture.Network, meddle func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error)) {
 	done := false
 	s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
@@ -24,7 +24,7 @@ func once[W protocol.Write](s *fixture.Network, meddle func(ctx context.Context,
 	})
 }
 
-// brief calls Refresh with a short deadline. The call must not succeed.
+// brief calls Refresh with a short deadline, and fails the test if the call succeeds.
 func brief(t *testing.T, o *lease.OnDemand) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -34,8 +34,8 @@ func brief(t *testing.T, o *lease.OnDemand) {
 	}
 }
 
-// If both the answer to a claim and its caller are lost, the next use settles that claim,
-// with the same session, before it tries any other node ID.
+// If the answer to a claim is lost and the caller has given up, the next use settles that
+// claim, with the same session, before it tries any other node ID.
 func TestOnDemandSettlesItsClaim(t *testing.T) {
 	for name, landed := range map[string]bool{"that landed": true, "that did not": false} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestOnDemandSettlesItsClaim(t *testing.T) {
 	}
 }
 
-// held counts the node IDs with a holder.
+// held counts the node IDs that have a holder.
 func held(t *testing.T, s lease.Store) (n int) {
 	t.Helper()
 	g, err := s.Group(t.Context(), "orders", 0)
@@ -88,8 +88,9 @@ func held(t *testing.T, s lease.Store) (n int) {
 	return n
 }
 
-// A claim that was sent before a freeze and answered after it is as old as the freeze was
-// long, even if only the wall clock shows the freeze. So its lease may not be relied on.
+// A claim is sent before a freeze and answered after it. The time of the freeze is
+// included in the age of the claim, even if only the wall clock shows the freeze. So the
+// lease may not be relied on.
 func TestOnDemandFrozenWhileItClaims(t *testing.T) {
 	for name, lost := range map[string]bool{"the answer comes": false, "the answer is lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -123,8 +124,8 @@ func TestOnDemandFrozenWhileItClaims(t *testing.T) {
 	}
 }
 
-// A copy of a process that is made while the process sleeps, or while its claim has no
-// answer, gives up the shared node ID, and never claims it again with the same session.
+// A process is copied while it sleeps, or while its claim is unanswered. The copy gives
+// up the shared node ID, and never claims it again with the same session.
 func TestOnDemandCopied(t *testing.T) {
 	for name, pending := range map[string]bool{"with a lease": false, "with a claim in doubt": true} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +166,7 @@ func TestOnDemandCopied(t *testing.T) {
 	}
 }
 
-// Close releases what the agent holds, once, and nothing is sent afterwards.
+// Close releases what the agent holds, only once, and sends nothing afterwards.
 func TestOnDemandClose(t *testing.T) {
 	closing := func(t *testing.T, s *fixture.Network, o *lease.OnDemand, want int) {
 		t.Helper()
@@ -236,7 +237,8 @@ func TestOnDemandClose(t *testing.T) {
 			}
 		})
 	})
-	// SIGTERM comes while a request is in flight. The claim that landed is abandoned.
+	// SIGTERM comes while a request is in flight. The claim, which was applied, is
+	// abandoned.
 	t.Run("during a call", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(4)
@@ -285,8 +287,8 @@ func TestOnDemandClose(t *testing.T) {
 	})
 }
 
-// After a renewal whose answer was lost, and after a thief has claimed the expired lease,
-// the agent does what the table says.
+// After a renewal whose answer was lost, and after another process has claimed the
+// expired lease, the agent acts according to the table.
 func TestOnDemandRenewalInDoubt(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -312,8 +314,8 @@ func TestOnDemandRenewalInDoubt(t *testing.T) {
 	})
 }
 
-// A renewal that was sent before a freeze is as old as the freeze was long, so another
-// renewal follows before the use goes on.
+// If a renewal was sent before a freeze, the time of the freeze is included in its age.
+// So another renewal follows before the use continues.
 func TestOnDemandFrozenWhileItRenews(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -335,8 +337,8 @@ func TestOnDemandFrozenWhileItRenews(t *testing.T) {
 	})
 }
 
-// If the wall clock was set back, the time that the monotonic clock has counted still
-// counts.
+// If the wall clock was set back, the time that has passed on the monotonic clock is
+// still taken into account.
 func TestOnDemandWallClockSetBack(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -351,7 +353,8 @@ func TestOnDemandWallClockSetBack(t *testing.T) {
 	})
 }
 
-// timeless is a store that does not send its time, so that no clock is compared with it.
+// timeless is a store that does not send its time, so no clock is compared with the
+// store's clock.
 type timeless struct{ *fixture.Network }
 
 func (s timeless) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
@@ -360,8 +363,8 @@ func (s timeless) PoolItem(ctx context.Context, pool string) (protocol.PoolItem,
 	return p, err
 }
 
-// A claim that landed without an answer is as old as its session's first attempt, even if
-// the wall clock was set back since.
+// If a claim was applied but not answered, its age is measured from its session's first
+// attempt, even if the wall clock was set back since then.
 func TestOnDemandClaimInDoubtIsOld(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

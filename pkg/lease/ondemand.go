@@ -13,24 +13,25 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// defaultOnDemandTTL is the length of an on-demand lease whose Config names none.
+// defaultOnDemandTTL is the length of an on-demand lease if Config.TTL is 0.
 const defaultOnDemandTTL = 5 * time.Minute
 
-// OnDemand leases a node ID for a process that sleeps between its uses, or lives for
+// OnDemand leases a node ID for a process that sleeps between its uses, or lives only for
 // seconds: an AWS Lambda function (package leaselambda), a batch job, a step of a
-// pipeline. Between calls, it has no goroutine and no timer. Refresh claims a node ID at
-// the first use, and renews the lease when it is used and less than a third of it is
-// left. The lease of an idle process is not renewed, so its node ID becomes free by
-// itself.
+// pipeline. Between calls, an OnDemand has no goroutine and no timer. The first call of
+// Refresh claims a node ID; a later call renews the lease if less than a third of the
+// lease is left. The lease of an idle process is not renewed, so its node ID becomes free
+// by itself.
 //
-// NewOnDemand returns an OnDemand. It implements [Provider], and all of its methods are
-// safe for concurrent use. A nil or zero OnDemand behaves like one that was closed.
+// NewOnDemand returns an OnDemand. OnDemand implements [Provider], and all of its methods
+// are safe for concurrent use. A nil or zero OnDemand behaves like a closed one.
 //
 // The promises are those of [Agent]. IDs are unique regardless of freezes, clocks and
-// lost answers. For Lease, the exclusive right, the agent measures the time since the
-// confirmed attempt with the boot clock, the monotonic clock and the wall clock, and
-// between two uses counts the largest of the three: after a pause of the machine, the wall
-// clock may be the only one that shows the pause.
+// lost answers. To decide whether Lease, the exclusive right, may be relied on, the agent
+// measures the time since the confirmed attempt with the boot clock, the monotonic clock
+// and the wall clock. Between two uses it takes the largest of the three times, since
+// after a pause of the machine, the wall clock may be the only clock that includes the
+// pause.
 type OnDemand struct {
 	cfg      Config
 	timeline *snowflake.Timeline
@@ -38,7 +39,7 @@ type OnDemand struct {
 	mu       sync.Mutex
 	agent    *Agent // nil before the first use; its loop never runs
 	flight   *flight
-	outside  reading                 // the last Witness: wall is the reading of the outside clock
+	outside  reading                 // the last call of Witness; its wall is the reading of the outside clock
 	deciding context.Context         // used by the call of Generator in progress
 	giveUp   context.CancelCauseFunc // ends deciding
 	closed   bool
@@ -52,9 +53,9 @@ var _ Provider = (*OnDemand)(nil)
 
 // NewOnDemand returns an on-demand agent. It sends no request: the first Refresh does.
 //
-// Config.TTL defaults to 5 min. RenewEvery, OnExpiry and OnLost must be unset: the
-// agent renews when it is used, resumes after a freeze if its node ID was not taken,
-// and otherwise claims another one. With Config.Wait, a Refresh waits that long for a
+// Config.TTL defaults to 5 min. RenewEvery, OnExpiry and OnLost must not be set: the
+// agent renews when it is used, resumes after a freeze if its node ID was not taken, and
+// otherwise claims another node ID. With Config.Wait, a Refresh waits that long for a
 // free node ID. The error lists all problems of cfg.
 func NewOnDemand(cfg Config) (*OnDemand, error) {
 	var errs []error
@@ -67,8 +68,8 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 	if cfg.TTL == 0 {
 		cfg.TTL = defaultOnDemandTTL
 	}
-	// An on-demand lease never grows, so the environment's limits of growth must not cause
-	// errors. Limits that fit the TTL, or the nearest valid TTL, replace them.
+	// An on-demand lease never grows, so invalid growth limits in the environment must not
+	// cause errors. Limits that fit the TTL, or the nearest valid TTL, are used instead.
 	ttl := min(max(cfg.TTL.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTTL)
 	cfg.MaxTTL, cfg.MaxReserve = cmp.Or(cfg.MaxTTL, ttl), cmp.Or(cfg.MaxReserve, protocol.MaxTTL+ttl)
 	full, err := cfg.withDefaults()
@@ -85,18 +86,19 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 	return o, nil
 }
 
-// Refresh makes sure that the node ID can be used: it claims one, or renews the lease
-// if less than a third of it is left, and otherwise returns at once. Concurrent calls
-// share one round of requests.
+// Refresh makes sure that the agent has a node ID that can be used. It claims a node ID
+// if the agent has none, renews the lease if less than a third of it is left, and
+// otherwise returns at once. Concurrent calls share one round of requests.
 //
-// It returns before ctx's deadline; without a deadline, it returns within Config.Wait plus
-// 30 s. When ctx ends, so does the wait of its caller; the attempts that were sent stay
-// recorded, and the next call settles them before it tries another node ID. While
-// the lease is good, an unanswered renewal is not an error.
+// It returns before ctx's deadline; without a deadline, it returns within Config.Wait
+// plus 30 s. When ctx ends, the caller stops waiting. Attempts that were already sent
+// stay recorded, and the next call settles them before it tries another node ID. While
+// the lease may still be relied on, an unanswered renewal is not an error.
 //
 // Errors name the remedy: ErrPoolExhausted, ErrPoolNotSeeded, ErrAccess, ErrTable,
-// ErrClockSkew and the others of [Start], ErrSuspended if no answer came in time, and
-// ErrClosed. None of them is final, except the last: the next call tries again.
+// ErrClockSkew and the other errors of [Start], ErrSuspended if no answer came in time,
+// and ErrClosed. Only ErrClosed is final; after any other error, the next call tries
+// again.
 func (o *OnDemand) Refresh(ctx context.Context) error {
 	if o.absent() {
 		return errNoOnDemand
@@ -126,10 +128,10 @@ func (o *OnDemand) Refresh(ctx context.Context) error {
 	return o.ride(ctx, wait, f)
 }
 
-// Witness reports the reading of a clock outside this machine, such as the deadline
-// that AWS Lambda sets for an invocation, less a constant. Only the difference of two
-// readings counts: the time between them was at least that long, regardless of this
-// machine's clocks.
+// Witness reports the reading of a clock outside this machine, such as the deadline that
+// AWS Lambda sets for an invocation, less a constant. Only the difference between two
+// readings matters: at least that much time has passed between them, whatever this
+// machine's clocks show.
 func (o *OnDemand) Witness(at time.Time) {
 	if o.absent() {
 		return
@@ -145,10 +147,10 @@ func (o *OnDemand) Witness(at time.Time) {
 // errNoOnDemand is returned by a nil or zero OnDemand.
 var errNoOnDemand = fmt.Errorf("%w: this OnDemand is nil or zero: lease.NewOnDemand returns one", ErrClosed)
 
-// absent reports whether o is nil or zero, so that NewOnDemand did not make it.
+// absent reports whether o is nil or zero: NewOnDemand did not create it.
 func (o *OnDemand) absent() bool { return o == nil || o.done == nil }
 
-// held returns the agent if it ever had a node ID, else nil.
+// held returns the agent if it ever had a node ID, and nil otherwise.
 func (o *OnDemand) held() *Agent {
 	if o.absent() {
 		return nil
@@ -161,8 +163,8 @@ func (o *OnDemand) held() *Agent {
 	return nil
 }
 
-// NodeID returns the node ID, from 0; -1 before the first claim. It changes if
-// another process took the node ID while this one slept.
+// NodeID returns the node ID, from 0; -1 before the first claim. The node ID changes if
+// another process took the previous one while this process slept.
 func (o *OnDemand) NodeID() int {
 	if a := o.held(); a != nil {
 		return a.NodeID()
@@ -178,9 +180,9 @@ func (o *OnDemand) Pool() string {
 	return o.cfg.Pool
 }
 
-// Lease returns the lease if it may be relied on now, by each of the clocks. It sends no
-// request: if the error is ErrSuspended or ErrLost, call Refresh. After Close the error is
-// ErrClosed. Any time may pass between the check and an effect elsewhere: the resource
+// Lease returns the lease if, by each of the clocks, it may be relied on now. It sends no
+// request: if the error is ErrSuspended or ErrLost, call Refresh. After Close the error
+// is ErrClosed. Any time may pass between the check and an effect elsewhere: the resource
 // should compare Version.
 func (o *OnDemand) Lease() (Lease, error) {
 	if err := o.Err(); err != nil {
@@ -195,7 +197,7 @@ func (o *OnDemand) Lease() (Lease, error) {
 
 // Left returns the shortest time until the deadline by any of the clocks; see
 // [OnDemand]. It is not positive once the deadline has passed, and before the first
-// claim. It sends no request; call Lease to learn whether the lease may be relied on.
+// claim. Left sends no request; call Lease to check whether the lease may be relied on.
 func (o *OnDemand) Left() time.Duration {
 	if a := o.held(); a != nil {
 		return a.left()
@@ -203,8 +205,8 @@ func (o *OnDemand) Left() time.Duration {
 	return 0
 }
 
-// Timeline returns the timeline from which generators stamp; it makes the agent a
-// [snowflake.Node].
+// Timeline returns the timeline from which generators take their timestamps. The method
+// makes the agent a [snowflake.Node].
 func (o *OnDemand) Timeline() *snowflake.Timeline {
 	if o.absent() {
 		return nil
@@ -212,8 +214,8 @@ func (o *OnDemand) Timeline() *snowflake.Timeline {
 	return o.timeline
 }
 
-// Generator calls Refresh and returns a generator of the pool's IDs, whose layout
-// it reads within ctx. Keep the generator, and call Refresh before each use.
+// Generator calls Refresh and returns a generator of the pool's IDs. It reads the pool's
+// layout before ctx ends. Keep the generator, and call Refresh before each use.
 func (o *OnDemand) Generator(ctx context.Context, opts ...snowflake.Option) (*snowflake.Generator, error) {
 	if err := o.Refresh(ctx); err != nil {
 		return nil, err
@@ -237,7 +239,7 @@ func (o *OnDemand) Generator(ctx context.Context, opts ...snowflake.Option) (*sn
 		defer o.mu.Unlock()
 		o.deciding, o.giveUp = nil, nil
 	}()
-	if closed { // after Refresh, and Close knew of no call to end
+	if closed { // closed after Refresh, when Close did not yet see this call
 		return nil, o.closedError()
 	}
 	g, err := snowflake.New(o, opts...)
@@ -273,7 +275,7 @@ func (o *OnDemand) Done() <-chan struct{} {
 	return o.done
 }
 
-// Err returns nil until Close, and then ErrClosed.
+// Err returns nil until Close is called, and then ErrClosed.
 func (o *OnDemand) Err() error {
 	if o.absent() {
 		return errNoOnDemand
@@ -290,8 +292,9 @@ func (o *OnDemand) closedError() error {
 	return fmt.Errorf("%w: the on-demand agent of pool %q", ErrClosed, o.cfg.Pool)
 }
 
-// ServeHTTP reports whether the process should keep running: 200 until Close, with the state
-// of the lease in JSON: idle before the first use.
+// ServeHTTP reports whether the process should keep running: it answers 200 until Close
+// is called, with the state of the lease in JSON. Before the first use, that state is
+// "idle".
 func (o *OnDemand) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	h, _, _ := o.health()
 	h.write(w, o.Err() == nil)
@@ -320,9 +323,9 @@ func (o *OnDemand) health() (h health, held, ids bool) {
 	return h, held, ids
 }
 
-// Close stops ID making, ends the calls of Refresh and Generator, and releases the node ID if it is
-// held, within 3 s. An error means that the release was not confirmed: the node ID then
-// stays taken until the lease expires. It may be called again.
+// Close stops ID making, ends the calls of Refresh and Generator, and releases the node
+// ID if it is held, within 3 s. An error means that the release was not confirmed; the
+// node ID then stays taken until the lease expires. Close may be called more than once.
 func (o *OnDemand) Close() error {
 	if o.absent() {
 		return errNoOnDemand
@@ -366,7 +369,7 @@ func (o *OnDemand) shutdown() error {
 	return err
 }
 
-// putDown releases everything that an on-demand agent may hold, when it closes.
+// putDown releases everything that an on-demand agent may hold when it is closed.
 func (a *Agent) putDown(last time.Time, copied bool) (err error) {
 	a.mu.Lock()
 	a.closing = true
@@ -376,7 +379,7 @@ func (a *Agent) putDown(last time.Time, copied bool) (err error) {
 	}
 	over := a.over
 	a.mu.Unlock()
-	if u := a.pending(); u != nil && !copied { // it was never bound, so nothing was stamped
+	if u := a.pending(); u != nil && !copied { // the claim was never bound, so nothing was stamped
 		ctx, cancel := context.WithTimeout(context.Background(), renewLimit)
 		defer cancel()
 		err = a.abandon(ctx, u.node, u.session)

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// interruptedOnDemand is an on-demand agent on a new table whose requests are interrupted,
-// in a state that a call of Refresh begins with.
+// interruptedOnDemand returns an on-demand agent whose requests are interrupted, on a new
+// table. The agent is in one of the states in which a call of Refresh can begin.
 func interruptedOnDemand(t *testing.T, i *fixture.Interruption, state string) (*lease.OnDemand, *fixture.Table) {
 	t.Helper()
 	tab := fixture.NewTable(t, 4)
@@ -56,8 +56,8 @@ func ours(t *testing.T, tab *fixture.Table) (n int) {
 	return n
 }
 
-// A call whose context ends, at whichever request, returns at once; the next one holds one
-// node ID, and none is left after Close.
+// A call whose context ends, at whichever request, returns at once. After the next call,
+// the agent holds one node ID, and after Close it holds none.
 func TestOnDemandIsCanceledAnywhere(t *testing.T) {
 	for _, state := range []string{"first use", "good", "expired", "taken"} {
 		for name, call := range map[string]func(o *lease.OnDemand, ctx context.Context) error{
@@ -71,7 +71,7 @@ func TestOnDemandIsCanceledAnywhere(t *testing.T) {
 			},
 		} {
 			if name == "Generator" && state != "first use" {
-				continue // the layout is known
+				continue // the agent already has the layout
 			}
 			for _, again := range []bool{true, false} {
 				t.Run(name+" "+state+map[bool]string{true: " again", false: " closed"}[again], func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestOnDemandIsCanceledAnywhere(t *testing.T) {
 						if err := o.Close(); err != nil || time.Since(began) > 3*time.Second {
 							t.Errorf("Close: got %v after %v, want nil within 3 s", err, time.Since(began))
 						}
-						if got := ours(t, tab); got != 0 && state != "expired" { // which needs no release
+						if got := ours(t, tab); got != 0 && state != "expired" { // an expired lease needs no release
 							t.Errorf("after Close: got %d node IDs held, want none", got)
 						}
 					})
@@ -110,8 +110,8 @@ func TestOnDemandIsCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// A call that is under way when the agent is closed, at whichever request, returns
-// ErrClosed, and no node ID is left held.
+// If the agent is closed during a call, at whichever request, the call returns ErrClosed,
+// and no node ID stays held.
 func TestOnDemandIsClosedAnywhere(t *testing.T) {
 	for _, state := range []string{"first use", "good", "expired", "taken"} {
 		t.Run(state, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// dozy is the clock of a machine that may be paused. One of its clocks, or both, may not
-// count a pause.
+// dozy is the clock of a machine that may be paused. Its wall clock, its monotonic clock
+// or both may not include a pause.
 type dozy struct {
 	lease.Clock
 	monoLag, wallLag atomic.Int64
@@ -32,8 +32,8 @@ func (d *dozy) Monotonic() time.Duration {
 }
 func (d *dozy) Generation() uint64 { return d.generation.Load() }
 
-// freeze pauses the machine. Either only the wall clock counts the pause, or no clock
-// does.
+// freeze pauses the machine. If wallShows is true, only the wall clock includes the
+// pause; otherwise no clock does.
 func (d *dozy) freeze(t time.Duration, wallShows bool) {
 	d.monoLag.Add(int64(t))
 	if !wallShows {
@@ -42,8 +42,8 @@ func (d *dozy) freeze(t time.Duration, wallShows bool) {
 	fixture.Wait(t)
 }
 
-// jump sets the wall clock ahead, like a freeze that only the wall clock counts and in
-// which no timer advances.
+// jump sets the wall clock ahead. It acts like a freeze that only the wall clock
+// includes, and during which no timer advances.
 func (d *dozy) jump(t time.Duration) { d.wallLag.Add(-int64(t)) }
 
 // onDemand returns an on-demand agent on the pool of s, with a dozy clock.
@@ -70,7 +70,7 @@ func refresh(t *testing.T, o *lease.OnDemand) {
 	}
 }
 
-// next refreshes and makes an ID.
+// next calls Refresh and makes an ID.
 func next(t *testing.T, o *lease.OnDemand, g *snowflake.Generator) snowflake.ID {
 	t.Helper()
 	refresh(t, o)
@@ -81,7 +81,7 @@ func next(t *testing.T, o *lease.OnDemand, g *snowflake.Generator) snowflake.ID 
 	return id
 }
 
-// steal lets somebody else claim a node ID whose lease has run out.
+// steal makes another process claim a node ID whose lease has expired.
 func steal(t *testing.T, s *fixture.Network, node int) {
 	t.Helper()
 	now := time.Now()
@@ -100,8 +100,8 @@ func counts(s *fixture.Network) [2]int {
 }
 
 // An on-demand agent sends nothing before the first use, while enough of the lease is
-// left, or while the process sleeps. Continuous use costs one renewal in two thirds of
-// the lease.
+// left, or while the process sleeps. Under continuous use, it sends one renewal in each
+// two thirds of the length of the lease.
 func TestOnDemandSendsWhenUsed(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -142,8 +142,8 @@ func TestOnDemandSendsWhenUsed(t *testing.T) {
 	})
 }
 
-// A process that slept goes on with its node ID if nobody took it, and with another one
-// otherwise. Its IDs grow in both cases.
+// A process that slept continues with its node ID if nobody has taken it, and with
+// another node ID otherwise. Its IDs grow in both cases.
 func TestOnDemandAfterASleep(t *testing.T) {
 	for name, wallOnly := range map[string]bool{"that each clock shows": false, "that only the wall clock shows": true} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestOnDemandAfterASleep(t *testing.T) {
 				sleep := func() {
 					if wallOnly {
 						d.freeze(time.Hour, true)
-						fixture.Wait(20 * time.Millisecond) // a generator that catches up reads the wall clock only then
+						fixture.Wait(20 * time.Millisecond) // a generator that is catching up reads the wall clock only after this time
 					} else {
 						fixture.Wait(time.Hour)
 					}
@@ -168,7 +168,7 @@ func TestOnDemandAfterASleep(t *testing.T) {
 				if _, err := o.Lease(); !errors.Is(err, lease.ErrSuspended) {
 					t.Errorf("Lease after a sleep: got %v, want ErrSuspended", err)
 				}
-				if id, err := g.Next(); err == nil { // not a promise, since the stamp would be in the span
+				if id, err := g.Next(); err == nil { // no promise is tested, since the stamp would be in the span
 					t.Errorf("Next after a sleep, without Refresh: got %v, want an error", id)
 				}
 				after := next(t, o, g)
@@ -198,8 +198,8 @@ func TestOnDemandAfterASleep(t *testing.T) {
 	}
 }
 
-// A pause that only an outside clock shows counts, even if the wall clock steps back
-// during the pause: the clock that shows the most time counts.
+// A pause that only an outside clock shows is taken into account, even if the wall clock
+// steps back during the pause: the clock that shows the most time decides.
 func TestOnDemandWitness(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -228,7 +228,7 @@ func TestOnDemandSingleFlight(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(256)
 		s.On(func(ctx context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
-			time.Sleep(20 * time.Millisecond) // virtual: the way to the store
+			time.Sleep(20 * time.Millisecond) // virtual: the latency of a request
 			return do()
 		})
 		o, _ := onDemand(t, s)
@@ -246,7 +246,7 @@ func TestOnDemandSingleFlight(t *testing.T) {
 	})
 }
 
-// A caller that gives up ends its own wait and nobody else's.
+// A caller that gives up ends only its own wait, and not the waits of other callers.
 func TestOnDemandCancelIsTheCallersOwn(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -278,8 +278,8 @@ func TestOnDemandCancelIsTheCallersOwn(t *testing.T) {
 	})
 }
 
-// A caller with a deadline is back before it, with time to act on the error, whatever
-// the store does, and nothing is sent after that.
+// A call returns before its deadline, so that the caller has time to act on the error,
+// whatever the store does. Nothing is sent after the call.
 func TestOnDemandDeadline(t *testing.T) {
 	for name, meddle := range map[string]func(context.Context) (protocol.Result, error){
 		"no answer": fixture.Hang,
@@ -319,7 +319,7 @@ func TestOnDemandDeadline(t *testing.T) {
 	}
 }
 
-// A call without a deadline ends as well.
+// A call without a deadline also ends.
 func TestOnDemandWithoutADeadline(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(8)
@@ -337,8 +337,8 @@ func TestOnDemandWithoutADeadline(t *testing.T) {
 	})
 }
 
-// While there is a problem, each call returns it as an error with its remedy. Once the
-// problem is fixed, the next call works.
+// While there is a problem, each call returns an error that names the problem and the
+// remedy. Once the problem is fixed, the next call succeeds.
 func TestOnDemandErrors(t *testing.T) {
 	t.Run("exhausted", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -390,8 +390,8 @@ func TestOnDemandErrors(t *testing.T) {
 	})
 }
 
-// While the lease is good, an unanswered renewal is not an error, and not every later call
-// waits for the store.
+// While the lease is good, a renewal that is not answered is not an error, and not every
+// later call waits for the store.
 func TestOnDemandRenewsInTime(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

@@ -21,7 +21,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Open returns a store that uses the client of [OpenClient].
+// Open returns a store that uses a client from [OpenClient].
 func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
 	client, err := OpenClient(ctx, endpoint)
 	if err != nil {
@@ -32,20 +32,22 @@ func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
 
 // OpenClient returns a client with the SDK's default configuration: Region, credentials
 // and proxies come from the environment, the shared files or the task's role. If endpoint
-// is "", the client uses the environment's endpoint (AWS_ENDPOINT_URL_DYNAMODB, else
-// AWS_ENDPOINT_URL), or AWS's own. An endpoint on the loopback interface (an emulator)
-// needs neither Region nor credentials.
+// is "", the client uses the endpoint from the environment (AWS_ENDPOINT_URL_DYNAMODB, or
+// else AWS_ENDPOINT_URL), or the AWS endpoint of the Region if neither variable is set.
+// For an endpoint on the loopback interface (an emulator), neither a Region nor
+// credentials are needed.
 //
-// When the host name of an https endpoint cannot be resolved, or no longer has an address,
-// the client connects to the addresses that last answered it; TLS checks the name as
-// always. NODELEASE_LAST_ADDRESSES=off turns this off.
+// When the host name of an https endpoint cannot be resolved, or no longer has an
+// address, the client connects to the addresses that last worked; TLS verifies the host
+// name as usual. NODELEASE_LAST_ADDRESSES=off turns this off.
 func OpenClient(ctx context.Context, endpoint string) (*dynamodb.Client, error) {
 	client, _, err := openClient(ctx, endpoint, awshttp.DefaultHTTPTransportIdleConnTimeout)
 	return client, err
 }
 
 // openClient does what OpenClient does, and also returns a function that closes the
-// client's idle connections. They close by themselves after the time idle.
+// client's idle connections. Idle connections close by themselves after the duration
+// idle.
 func openClient(ctx context.Context, endpoint string, idle time.Duration) (*dynamodb.Client, func(), error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return nil, nil, err
@@ -56,8 +58,9 @@ func openClient(ctx context.Context, endpoint string, idle time.Duration) (*dyna
 	if endpoint == "" {
 		endpoint = os.Getenv("AWS_ENDPOINT_URL")
 	}
-	// The SDK would print interrupted attempts to stderr; the agent reports them as events.
-	// Credentials are fetched rarely, so their connections need not stay open in between.
+	// Without this logger, the SDK would print interrupted attempts to stderr; the agent
+	// reports them as events. Credentials are fetched rarely, so the connections for them
+	// need not stay open in between.
 	credentialsHTTP := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.IdleConnTimeout = time.Second })
 	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{}), config.WithHTTPClient(credentialsHTTP)}
 	local, err := loopback(endpoint)
@@ -88,7 +91,8 @@ func openClient(ctx context.Context, endpoint string, idle time.Duration) (*dyna
 
 // ownConnections returns an HTTP client with the proxies and certificates of the SDK's
 // client, and a function that closes its idle connections. The idle connections of the
-// SDK's own client cannot be closed, so each failed start would leave some open.
+// SDK's own client cannot be closed, so each failed start would leave some connections
+// open.
 func ownConnections(cfg aws.Config, idle time.Duration) (*http.Client, func()) {
 	sdk, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
 	if !ok { // cannot happen: cfg has openClient's own client, at most with more certificates
@@ -103,10 +107,11 @@ func ownConnections(cfg aws.Config, idle time.Duration) (*http.Client, func()) {
 }
 
 // plainBodies sends request bodies without their WriteTo method. Once the header of the
-// answer has arrived, the SDK closes the body, and WriteTo returns io.EOF. net/http takes
-// this for a broken request and closes the connection while the rest of the answer is
-// still being read. About one in a hundred answers of more than 4 KB from a nearby server
-// would fail with "the answer was cut off" (aws-sdk-go-v2 issue 1825).
+// answer has arrived, the SDK closes the request body, and WriteTo returns io.EOF.
+// net/http treats this as a broken request and closes the connection while the rest of
+// the answer is still being read. Without plainBodies, about one in a hundred answers of
+// more than 4 KB from a nearby server would fail with "the answer was cut off"
+// (aws-sdk-go-v2 issue 1825).
 type plainBodies struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].

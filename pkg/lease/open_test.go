@@ -55,7 +55,7 @@ func TestLoopbackNeedsNothing(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
 	t.Setenv("NODELEASE_TABLE", table)
 	t.Setenv("NODELEASE_POOL", "orders")
-	a, err := lease.Start(t.Context(), lease.Config{Logger: slog.New(slog.DiscardHandler)}) // the rest is from the environment
+	a, err := lease.Start(t.Context(), lease.Config{Logger: slog.New(slog.DiscardHandler)}) // all other settings are from the environment
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,12 +100,12 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// A thousand failed starts, as in a loop around Start, leave no goroutines, connections or
-// memory behind.
+// A thousand failed starts, such as a loop around Start may cause, leave no goroutines,
+// connections or memory behind.
 func TestStartsThatFailLeaveNothing(t *testing.T) {
 	bareEnvironment(t)
 	client := dynamotest.Embedded(t)
-	var open atomic.Int64 // connections of the server
+	var open atomic.Int64 // the server's open connections
 	proxy := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { forward(t, client, w, r) }))
 	proxy.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		switch s {
@@ -131,7 +131,7 @@ func TestStartsThatFailLeaveNothing(t *testing.T) {
 				t.Fatalf("%d connections are open after %d starts that failed", open.Load(), times)
 			}
 		}
-		http.DefaultTransport.(*http.Transport).CloseIdleConnections() // the proxy's
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections() // the proxy's connections
 		runtime.GC()
 		var mem runtime.MemStats
 		runtime.ReadMemStats(&mem)
@@ -144,7 +144,8 @@ func TestStartsThatFailLeaveNothing(t *testing.T) {
 	}
 }
 
-// closedBody is a body of the SDK after it was closed: WriteTo returns io.EOF.
+// closedBody is a request body that behaves like a body of the SDK after it was closed:
+// WriteTo returns io.EOF.
 type closedBody struct{ io.ReadCloser }
 
 func (closedBody) WriteTo(io.Writer) (int64, error) { return 0, io.EOF }
@@ -179,7 +180,7 @@ func TestAnswersAreReadWhole(t *testing.T) {
 	}
 }
 
-// The following tests are for the errors of a start about the table, and about DynamoDB's
+// The following tests are for errors of a start that concern the table or DynamoDB's
 // answers.
 
 func TestMissingTable(t *testing.T) {
@@ -264,8 +265,8 @@ func TestReplication(t *testing.T) {
 	}
 }
 
-// Start handles each error of AWS: an error that no retry fixes ends the start at once,
-// with the remedy; after other errors it retries.
+// Start handles each error of AWS. If no retry fixes the error, Start returns at once and
+// names the remedy; otherwise it retries.
 func TestAWSErrors(t *testing.T) {
 	type answer struct {
 		status  int
@@ -298,7 +299,7 @@ func TestAWSErrors(t *testing.T) {
 			if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
 				t.Fatal(err)
 			}
-			// The proxy sends the answer always if it is final, and otherwise once.
+			// The proxy always sends the answer if it is final, and otherwise sends it once.
 			var given atomic.Int64
 			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "."+c.op) && (given.Add(1) == 1 || c.want != nil) {
@@ -315,7 +316,7 @@ func TestAWSErrors(t *testing.T) {
 				t.Fatalf("got %v, want %v with %q", err, c.want, c.text)
 			}
 			want := int64(1)
-			if c.op == "GetItem" { // one for a hint card, and one for the pool's item
+			if c.op == "GetItem" { // a GetItem for a hint card and another for the pool's item
 				want = 2
 			}
 			if c.want != nil && given.Load() != want {
@@ -349,8 +350,8 @@ func forward(t *testing.T, client *dynamodb.Client, w http.ResponseWriter, r *ht
 	_, _ = io.Copy(w, res.Body)
 }
 
-// What DynamoDB says about a throttled request reaches events and logs: the limit as one
-// word, and the reason and the remedy in the error.
+// What DynamoDB reports about a throttled request appears in events and logs: the limit
+// as one word, and the reason and the remedy in the error.
 func TestThrottlesSayWhichLimit(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
@@ -407,7 +408,7 @@ func TestThrottlesSayWhichLimit(t *testing.T) {
 	}
 }
 
-// lineWriter is a log's writer that sends each line to a channel.
+// lineWriter is a writer for a log. It sends each line to a channel.
 type lineWriter chan string
 
 func (w lineWriter) Write(p []byte) (int, error) {

@@ -29,8 +29,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// IDsUntil is right: without the table, a holder makes IDs until then, and by its own
-// clock for at most the guards' length longer.
+// IDsUntil is right: without the table, a holder makes IDs until that time, and, by its
+// own clock, for at most the length of the guards longer.
 func TestIDsUntilIsTrue(t *testing.T) {
 	for name, c := range map[string]struct {
 		lives time.Duration
@@ -79,8 +79,8 @@ func TestIDsUntilIsTrue(t *testing.T) {
 	}
 }
 
-// away is a store that can be away for everybody, as in an outage of a Region. Then it
-// answers no requests, and does not execute those in flight.
+// away is a store that can be unavailable to everybody, as in an outage of a Region.
+// While it is gone, it answers no requests, and does not execute requests in flight.
 type away struct {
 	*leasetest.Memory
 	gone atomic.Bool
@@ -129,10 +129,10 @@ func (a *away) Get(ctx context.Context, pool string, node int) (*protocol.Lease,
 	return a.Memory.Get(ctx, pool, node)
 }
 
-// A fleet holds all of its pool, and as many processes wait for node IDs, some since
-// before an outage and some since a time during it. When the outage is over, every holder
-// resumes. The leases of processes that died during the outage are claimed soon
-// afterwards.
+// The processes of a fleet hold all node IDs of their pool. Other processes wait for node
+// IDs, some of them from before an outage, and some since the outage began. When the
+// outage is over, every live holder resumes. The node ID of a process that died during
+// the outage is claimed soon afterwards.
 func TestOutageOfAFullPool(t *testing.T) {
 	for _, size := range []int{1, 8, 40} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestOutageOfAFullPool(t *testing.T) {
 				}
 				fixture.Wait(time.Minute)
 				s.gone.Store(true)
-				dies.gone.Store(true) // for good
+				dies.gone.Store(true) // this store never comes back
 				fixture.Wait(2 * time.Minute)
 				for range size {
 					wait()
@@ -180,7 +180,7 @@ func TestOutageOfAFullPool(t *testing.T) {
 				if len(claimed) > 0 {
 					t.Fatalf("%d of those who waited have node IDs, the first %d: nobody can know yet who resumes", len(claimed), <-claimed)
 				}
-				fixture.Wait(15 * time.Second) // a request that hangs is given up after five
+				fixture.Wait(15 * time.Second) // a request that hangs is given up after 5 s
 				if len(claimed) == 0 {
 					t.Error("the node ID of a process that died in the outage is free still")
 				} else if n := <-claimed; n != dead.NodeID() {
@@ -203,7 +203,8 @@ type oldFleet struct {
 	seen     map[snowflake.ID]bool
 }
 
-// start starts so many holders, each with a store of its own, and lets them grow old.
+// start starts the given number of holders, each with its own store, and waits until they
+// are old.
 func (f *oldFleet) start(t *testing.T, holders int, store func() lease.Store) {
 	f.seen = map[snowflake.ID]bool{}
 	for range holders {
@@ -220,7 +221,7 @@ func (f *oldFleet) start(t *testing.T, holders int, store func() lease.Store) {
 	}
 }
 
-// make lets a holder make an ID.
+// make makes an ID with holder i.
 func (f *oldFleet) make(t *testing.T, i int) error {
 	id, err := f.makers[i].Next()
 	if err == nil && f.seen[id] {
@@ -230,14 +231,15 @@ func (f *oldFleet) make(t *testing.T, i int) error {
 	return err
 }
 
-// ready reports whether a holder is ready.
+// ready reports whether holder i is ready.
 func (f *oldFleet) ready(i int) bool {
 	w := httptest.NewRecorder()
 	f.agents[i].Ready().ServeHTTP(w, nil)
 	return w.Code == http.StatusOK
 }
 
-// outlasts lets three hours pass, in which every holder must make IDs and be ready.
+// outlasts lets three hours pass, and checks that every holder can make IDs and is ready
+// all the time.
 func (f *oldFleet) outlasts(t *testing.T) {
 	for end := time.Now().Add(3 * time.Hour); time.Now().Before(end); fixture.Wait(time.Minute) {
 		for i := range f.agents {
@@ -248,7 +250,7 @@ func (f *oldFleet) outlasts(t *testing.T) {
 	}
 }
 
-// hasAll checks that every holder has its node ID again ten seconds after the outage.
+// hasAll checks that ten seconds after the outage, every holder has its node ID again.
 func (f *oldFleet) hasAll(t *testing.T) {
 	fixture.Wait(10 * time.Second)
 	for i, a := range f.agents {
@@ -259,9 +261,10 @@ func (f *oldFleet) hasAll(t *testing.T) {
 }
 
 // In an outage of three hours, no request is answered. If 30 % of the pool is held,
-// holders that are eight hours old go on making IDs and stay ready, but a holder that has
-// just begun stops. If 90 % is held, leases are short, and all holders stop after 16 s.
-// In both cases all holders keep their node IDs, and no ID is made twice.
+// holders that are eight hours old continue to make IDs and stay ready, but a holder that
+// has just started stops making IDs. If 90 % of the pool is held, leases are short, and
+// all holders stop after 16 s. In both cases all holders keep their node IDs, and no ID
+// is made twice.
 func TestOutageOfHours(t *testing.T) {
 	for name, c := range map[string]struct {
 		holders int
@@ -304,8 +307,8 @@ func TestOutageOfHours(t *testing.T) {
 
 // In an outage of three hours, the name of DynamoDB's endpoint has no address, as in
 // us-east-1 in October 2025, and each renewal needs a new connection. If 30 % of the pool
-// is held, holders renew all the time at the address that answered last. If that address
-// does not answer either, their reservations last longer than the outage.
+// is held, holders can renew all the time through the address that answered last. If that
+// address does not answer either, the holders' reservations last longer than the outage.
 func TestOutageOfTheName(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
@@ -337,13 +340,13 @@ func TestOutageOfTheName(t *testing.T) {
 	}
 }
 
-// region is a DynamoDB behind a name, in memory.
+// region is an in-memory DynamoDB behind a host name.
 type region struct {
 	conns    chan net.Conn
 	done     chan struct{}
 	once     sync.Once
 	roots    *x509.CertPool
-	nameless atomic.Bool // the name has no address
+	nameless atomic.Bool // the host name has no address
 	gone     atomic.Bool // no address answers
 	dialed   atomic.Int64
 }
@@ -369,7 +372,7 @@ func newRegion(t *testing.T) *region {
 	return r
 }
 
-// client returns the client of OpenClient, with connections that lead to this region.
+// client returns a client from OpenClient whose connections lead to this region.
 func (r *region) client(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	c, err := lease.OpenClient(t.Context(), "https://"+regionName)
@@ -383,7 +386,7 @@ func (r *region) client(t *testing.T) *dynamodb.Client {
 	})
 }
 
-// poolmetric creates the pool, and counts it each minute.
+// poolmetric creates the pool, and counts its node IDs every minute.
 func (r *region) poolmetric(t *testing.T) {
 	t.Helper()
 	client := r.client(t)
@@ -459,7 +462,8 @@ func (r *region) Close() error {
 // Addr implements [net.Listener].
 func (r *region) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 443} }
 
-// cable is a connection to the region. While the region is gone, it loses what is sent.
+// cable is a connection to the region. While the region is gone, everything that is sent
+// over the cable is lost.
 type cable struct {
 	net.Conn
 	of *region

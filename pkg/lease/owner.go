@@ -20,23 +20,25 @@ type owner struct {
 	warning error    // why some facts are missing; nil if all are known
 }
 
-// metadataLimit is how long requests to ECS may take together. A start does not wait
-// longer, since the answer only improves the logs and lets a wrong clock be found earlier.
+// metadataLimit is how long all requests to ECS together may take. A start does not wait
+// longer, since the answers only improve the logs and help to detect a wrong clock
+// earlier.
 const metadataLimit = 2 * time.Second
 
 // hostName matches names that can be written to an item and a log line unchanged.
 var hostName = regexp.MustCompile(`^[ -~]{1,128}$`)
 
-// errSleeps is the warning of an agent that renews on a schedule in a process that its
-// host freezes.
+// errSleeps is the warning of an agent that renews on a schedule, in a process that the
+// platform freezes.
 var errSleeps = errors.New("lease: this is an AWS Lambda function, which is frozen between invocations and cannot renew on a schedule: use leaselambda.Wrap, whose agent renews when it is used")
 
-// identify finds out where the process runs. It never fails and never takes longer
-// than metadataLimit: without an answer it falls back to host and pid, with a warning.
+// identify finds out where the process runs. It never fails and never takes longer than
+// metadataLimit. If ECS does not answer, it falls back to host and pid, and returns a
+// warning.
 //
-// In AWS Lambda it warns: a process that its host freezes between uses cannot renew on a
-// schedule, so its lease would be suspended at each freeze and soon be taken by others.
-// OnDemand renews when it is used.
+// In AWS Lambda it also returns a warning. Lambda freezes a process between its uses, so
+// the process cannot renew on a schedule: its lease would be suspended at each freeze,
+// and its node ID soon taken by others. OnDemand renews when it is used.
 func identify(ctx context.Context) owner {
 	host, err := os.Hostname()
 	if err != nil || !hostName.MatchString(host) {
@@ -70,8 +72,8 @@ func identify(ctx context.Context) owner {
 	return o
 }
 
-// introduce returns c with the name of this process as its Task, unless c has a Task, and
-// with facts about the process in its metadata, as far as they fit.
+// introduce returns c with facts about the process added to its metadata, as far as they
+// fit. If c has no Task, introduce also sets Task to the name of this process.
 func (o owner) introduce(c Config) Config {
 	facts := [][2]string{{MetadataLibrary, release()}}
 	if c.Task == "" {
@@ -104,10 +106,10 @@ type ecsWord struct {
 	at         time.Duration // monotonic
 }
 
-// askECSAgain updates the clock's error bound that events carry, and warns if the clock
-// has become worse than the guards tolerate. It does not end the lease: other agents have
-// guards too, and IDs stay unique. It asks in the background, so that waiting for ECS does
-// not delay a renewal.
+// askECSAgain updates the bound on the clock's error that events contain, and emits a
+// warning if the error exceeds what the guards tolerate. It does not end the lease: other
+// agents have guards too, and IDs stay unique. The request runs in the background, so
+// that waiting for ECS does not delay a renewal.
 func (a *Agent) askECSAgain(ctx context.Context) {
 	if !ecs.Here() {
 		return
@@ -122,7 +124,7 @@ func (a *Agent) askECSAgain(ctx context.Context) {
 	a.background.Go(func() {
 		me := identify(ctx)
 		if me.warning != nil || ctx.Err() != nil {
-			return // the last report remains
+			return // keep the last report
 		}
 		a.mu.Lock()
 		a.ecs.clockError = me.task.Clock.Error
@@ -133,16 +135,17 @@ func (a *Agent) askECSAgain(ctx context.Context) {
 	})
 }
 
-// MetadataLibrary is the metadata name under which an agent stores the release of this
-// module that its program was built with, if there is room. It shows operators whether a
-// fleet runs different releases.
+// MetadataLibrary is the name of the metadata entry for the release of this module that
+// the agent's program was built with. The agent adds the entry if there is room. It shows
+// operators whether a fleet runs different releases.
 const MetadataLibrary = "lib"
 
 // module is the path under which a program's build information lists this module.
 const module = "github.com/nodelease/nodelease"
 
 // release returns the version of this module in this program, or "" if the version is
-// unknown or that of a development build, which does not distinguish two programs.
+// unknown. The version of a development build is also treated as unknown, since it is the
+// same in different builds.
 func release() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

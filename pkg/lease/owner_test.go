@@ -22,11 +22,12 @@ import (
 
 const (
 	arn = "arn:aws:ecs:eu-west-1:123456789012:task/prod/0123456789abcdef0123456789abcdef"
-	// good is a shortened answer of Fargate's metadata endpoint.
+	// good is a shortened answer from Fargate's metadata endpoint.
 	good = `{"Cluster":"prod","TaskARN":"` + arn + `","Family":"orders","AvailabilityZone":"eu-west-1b","Containers":[{"Name":"app"}]%s}`
 )
 
-// onECS starts a metadata server, which identify asks as it would in a task.
+// onECS starts a metadata server. identify sends its requests to this server, as it would
+// in a task.
 func onECS(t *testing.T, answer http.HandlerFunc) {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -107,8 +108,8 @@ func TestIdentifyElsewhere(t *testing.T) {
 	}
 }
 
-// Whatever the metadata endpoint does, the start goes on within a bounded time, with host
-// and pid as its name, and with a warning.
+// Whatever the metadata endpoint does, the start continues within a limited time, with
+// host and pid as the task's name, and with a warning.
 func TestIdentifyBroken(t *testing.T) {
 	asked := 0
 	for name, c := range map[string]struct {
@@ -144,7 +145,7 @@ func TestIdentifyBroken(t *testing.T) {
 			}
 			onECS(t, c.answer)
 			ctx, cancel := t.Context(), func() {}
-			if name == "trickle" { // "slow" waits for as long as a start does
+			if name == "trickle" { // "slow" takes as long as a start waits at most
 				ctx, cancel = context.WithTimeout(ctx, metadataLimit/4)
 			}
 			defer cancel()
@@ -155,7 +156,7 @@ func TestIdentifyBroken(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 			says := c.says
-			if took >= metadataLimit { // the machine was too slow to get to the expected error
+			if took >= metadataLimit { // the machine was too slow to reach the expected error
 				says = "deadline exceeded"
 			}
 			if o.name != hostAndPID(t) || o.warning == nil || !strings.Contains(o.warning.Error(), says) {
@@ -166,12 +167,12 @@ func TestIdentifyBroken(t *testing.T) {
 			}
 		})
 	}
-	if asked < 1 || asked > 3 { // fewer than 3 if there was no time
+	if asked < 1 || asked > 3 { // fewer than 3 if there was not enough time
 		t.Errorf("asked %d times, want 3", asked)
 	}
 }
 
-// The facts about this process are added to a lease's metadata if there is room, and the
+// The facts about this process are added to a lease's metadata if there is room. The
 // user's own map is not changed.
 func TestWithFacts(t *testing.T) {
 	facts := [][2]string{{"zone", "eu-west-1b"}, {"cluster", "prod"}, {"lib", "v1.2.3"}, {"region", ""}}
@@ -199,7 +200,8 @@ func TestWithFacts(t *testing.T) {
 	}
 }
 
-// If the user names the task, zone and cluster are left to the user as well.
+// If the user sets the name of the task, introduce does not add the zone and the cluster
+// either.
 func TestIntroduce(t *testing.T) {
 	o := owner{name: arn, task: ecs.Task{Zone: "eu-west-1b", Cluster: "prod"}}
 	if c := o.introduce(Config{}); c.Task != arn || c.Metadata["zone"] != "eu-west-1b" || c.Metadata["cluster"] != "prod" {
@@ -214,8 +216,8 @@ func TestIntroduce(t *testing.T) {
 	}
 }
 
-// An agent asks ECS about the clock again from time to time, outside the loop, and warns
-// if the clock has become bad.
+// From time to time, an agent asks ECS about the clock again, outside the loop, and emits
+// a warning if the clock's error has become too large.
 func TestECSIsAskedAgain(t *testing.T) {
 	var bound atomic.Int64
 	var asked atomic.Int64

@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// a.pool is written only by Start, then by the renewal loop. An agent in a pool that
-// is never widened reads the pool's item once, at its start.
+// Only Start, and later the renewal loop, writes a.pool. If the pool is never widened, an
+// agent reads the pool's item only once, at its start.
 
 // readPool reads the pool's item, with retries, for an agent without a node ID.
 func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
@@ -30,11 +30,11 @@ func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
 }
 
 // readHint reads one of the pool's hint cards in place of the pool's item; ok is false if
-// the item has to be read. Only a start calls readHint, because herds read the item only
-// when they start. sent is set to the wall clock before each attempt. readHint fails only
-// if the store did not answer before ctx ended.
+// the item has to be read. Hint cards are used only at a start, since only then does a
+// herd read the item. Before each attempt, readHint sets sent to the wall clock's time.
+// It returns an error only if the store did not answer before ctx ended.
 //
-// Invariant: a card that is older than the item that this agent has read is not used.
+// Invariant: if this agent has already read the item, no older card is used.
 func (a *Agent) readHint(ctx context.Context, sent *time.Time) (p protocol.PoolItem, ok bool, err error) {
 	s, cheap := a.cfg.Store.(protocol.CardStore)
 	if !cheap {
@@ -53,7 +53,7 @@ func (a *Agent) readHint(ctx context.Context, sent *time.Time) (p protocol.PoolI
 	return *card, true, nil
 }
 
-// verify reads the pool's item, which replaces the card that was used so far.
+// verify reads the pool's item and uses it in place of the card that was used so far.
 func (a *Agent) verify(ctx context.Context) error {
 	p, err := a.readPool(ctx)
 	if err == nil {
@@ -77,8 +77,8 @@ func (a *Agent) reread(ctx context.Context) bool {
 	return true
 }
 
-// learn stores the pool's item, and passes a new width on to the generators before
-// anything that needs it is reserved.
+// learn stores the pool's item. It passes a new width on to the generators before the
+// agent reserves any milliseconds that need that width.
 func (a *Agent) learn(p protocol.PoolItem) {
 	known := a.pool
 	a.pool, a.hinted = p, false
@@ -92,8 +92,8 @@ func (a *Agent) learn(p protocol.PoolItem) {
 }
 
 // uncap reads the pool again when an open widening keeps this agent from reserving as
-// much as it needs. If the widening is still open, the agent voids it, so that a dead
-// widener does not stop anyone. A live widener begins again later.
+// much as it needs. If the widening is still open, uncap voids it, so that a dead widener
+// does not block other processes. A live widener tries again later.
 func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	bites := func() bool { return a.cfg.timings().Capped(a.pool, now) }
 	if !bites() || !a.reread(ctx) || !bites() {
@@ -102,11 +102,11 @@ func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	a.voidWiden(ctx)
 }
 
-// unstick reads the pool again when this holder has asked for more than an open widening
-// allows, because its lease had grown before it knew of the widening. Such a holder
-// cannot send a renewal, long before the cap affects others. A live widener will finish
-// soon, so the holder waits for it, and voids the widening only if it would lose its
-// lease otherwise.
+// unstick reads the pool again when this holder has requested a longer reservation than
+// an open widening allows, because its lease had grown before the holder read of the
+// widening. Such a holder cannot send a renewal, long before the widening's limit affects
+// other holders. If the widener is alive, it will finish soon, so the holder waits, and
+// voids the widening only if it would otherwise lose its lease.
 func (a *Agent) unstick(ctx context.Context) {
 	a.mu.Lock()
 	t := a.term
@@ -117,7 +117,7 @@ func (a *Agent) unstick(ctx context.Context) {
 	a.voidWiden(ctx)
 }
 
-// voidWiden ends the widening that is open in the pool as last read.
+// voidWiden ends the widening that was open when the pool was last read.
 func (a *Agent) voidWiden(ctx context.Context) {
 	if a.denied {
 		return
@@ -136,14 +136,15 @@ func (a *Agent) voidWiden(ctx context.Context) {
 }
 
 // openGroups doubles the number of open groups, as far as [protocol.OpenNext] allows,
-// unless someone else has just done so.
+// unless another process has just done so.
 //
-// In a narrow pool the width follows the open groups in the background, as long as
-// there is headroom. Without headroom, a claimant that finds no node ID at all widens
-// first; the added node IDs can be claimed when the new width begins.
+// In a narrow pool, the width is adapted to the open groups in the background, as long as
+// the current width has room for more groups. If it has no room, a claimant that finds no
+// node ID at all first widens the pool; the added node IDs can be claimed once the new
+// width begins.
 //
-// An agent whose role may not write the pool's item makes do with the groups that are
-// open, until the reaper function or an operator opens more.
+// An agent whose role may not write the pool's item uses only the groups that are open,
+// until the reaper function or an operator opens more.
 func (a *Agent) openGroups(ctx context.Context, s *tenure.Search, full bool) error {
 	if a.denied {
 		return nil
@@ -156,7 +157,7 @@ func (a *Agent) openGroups(ctx context.Context, s *tenure.Search, full bool) err
 	return err
 }
 
-// mayNot notes, once, that this role may not write the pool's item.
+// mayNot records that this role may not write the pool's item, and emits a warning.
 func (a *Agent) mayNot(do string, err error) {
 	a.denied = true
 	a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Reason: protocol.Reason(err), Err: fmt.Errorf(
@@ -166,9 +167,9 @@ func (a *Agent) mayNot(do string, err error) {
 // openMore is openGroups for a role that may write the pool's item.
 func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error {
 	_, before := a.pool.GroupsOpen()
-	// Someone else may have opened groups already. A read shows that more cheaply than a
-	// refused write, but it is tried only once: if a herd reads the pool's item at its
-	// start, reads are throttled, and waiting for one would delay the groups that the
+	// Another process may have opened groups already. A read reveals that more cheaply than
+	// a refused write, but the read is tried only once: if a herd reads the pool's item at
+	// its start, reads are throttled, and retrying the read would delay the groups that the
 	// herd needs.
 	one, cancel := context.WithTimeout(ctx, protocol.CallLimit)
 	p, err := asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(one, a.cfg.Pool) })
@@ -209,9 +210,9 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 	return nil
 }
 
-// widen lets the width of node IDs follow the groups that this agent has opened, in the
-// background. The work ends with the agent; the next agent that opens a group continues
-// it.
+// widen adapts the width of the node IDs to the groups that this agent has opened, in the
+// background. The work stops when the agent ends; the next agent that opens a group
+// continues it.
 func (a *Agent) widen() {
 	if a.napping != nil { // nothing runs between two uses: another agent widens
 		return
@@ -224,12 +225,12 @@ func (a *Agent) widen() {
 	})
 }
 
-// poolLayout is the layout of the pool's IDs, once this agent relies on it.
+// poolLayout contains the layout of the pool's IDs, once this agent relies on it.
 type poolLayout struct {
 	mu    sync.Mutex
 	known *snowflake.Layout
 
-	final atomic.Pointer[protocol.PoolItem] // an item read with a final layout; nil before the first
+	final atomic.Pointer[protocol.PoolItem] // the last item that was read with a final layout; nil if there was none
 }
 
 // learn keeps p if its layout is final.
@@ -239,17 +240,17 @@ func (l *poolLayout) learn(p protocol.PoolItem) {
 	}
 }
 
-// decideLayout returns the layout of the pool's IDs for a generator on this agent.
-// If the pool has none, the first agent that makes IDs binds the requested one;
-// requesting a layout other than the pool's is an error that names both.
+// decideLayout returns the layout of the pool's IDs for a generator on this agent. If the
+// pool has no layout, the first agent that makes IDs binds the layout that it requests.
+// If the requested layout differs from the pool's, the error names both.
 //
-// An operator may correct the layout until a node ID has been claimed, and removes the
-// layout before looking for claims. So a claimant that reads after its claim is either
-// found or finds no layout.
+// An operator may correct the layout until a node ID has been claimed. The correction
+// removes the layout before it looks for claims. So if a claimant reads the layout after
+// its claim, either the correction finds the claim, or the claimant finds no layout.
 //
 // Invariant: the layout was read after the claim, or was marked as final when it was
-// read. A mark is never removed, so for a pool that was used before, the read before the
-// claim, which every start makes, is enough.
+// read. The mark is never removed. So for a pool that was used before, the read that
+// every start makes before its claim is enough.
 func (a *Agent) decideLayout(want *snowflake.Layout) (snowflake.Layout, error) {
 	return a.decideLayoutIn(a.life, want)
 }

@@ -34,7 +34,7 @@ func refused(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// layoutOf reads the layout of the pool "orders"; "" means that it has none.
+// layoutOf reads the layout of the pool "orders"; "" means that the pool has no layout.
 func layoutOf(t *testing.T, s protocol.Store) string {
 	t.Helper()
 	p, err := s.PoolItem(t.Context(), "orders")
@@ -47,9 +47,9 @@ func layoutOf(t *testing.T, s protocol.Store) string {
 	return leasepool.LayoutName(p.Layout.Snowflake())
 }
 
-// The first agent that is about to make IDs binds the layout of the pool, before its
-// first ID. All other agents use that layout. A request for a different layout is refused
-// with an error that names both.
+// The first agent that is about to make IDs binds the layout of the pool, before it makes
+// its first ID. All other agents use that layout. If an agent requests a different
+// layout, it gets an error that names both layouts.
 func TestLayoutBelongsToThePool(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(8)
@@ -68,7 +68,7 @@ func TestLayoutBelongsToThePool(t *testing.T) {
 		second := fixture.Start(t, fixture.Config(s))
 		_, err = snowflake.New(second, snowflake.WithLayout(snowflake.Default()))
 		refused(t, err, "js53", "default")
-		_, err = snowflake.New(second.Timeline(), snowflake.WithLayout(snowflake.Default())) // the agent's timeline refuses it as well
+		_, err = snowflake.New(second.Timeline(), snowflake.WithLayout(snowflake.Default())) // the agent's timeline also refuses a different layout
 		refused(t, err, "js53", "default")
 		writes := s.Writes()
 		for _, n := range []snowflake.Node{first, second, idle} {
@@ -86,7 +86,8 @@ func TestLayoutBelongsToThePool(t *testing.T) {
 	})
 }
 
-// While the store does not answer, no ID is made, since the pool's layout is not known.
+// While the store does not answer, no ID is made, since the agent cannot read the pool's
+// layout.
 func TestLayoutNeedsAnAnswer(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 8)
@@ -105,8 +106,8 @@ func TestLayoutNeedsAnAnswer(t *testing.T) {
 	})
 }
 
-// If a pool without a layout is too large for the requested one, the request is refused
-// with a remedy, and nothing is bound.
+// If a pool without a layout is too large for the requested layout, the agent gets an
+// error that names the remedy, and nothing is bound.
 func TestLayoutTooSmallForThePool(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 2048)
@@ -122,8 +123,8 @@ func TestLayoutTooSmallForThePool(t *testing.T) {
 	})
 }
 
-// An operator may correct the layout until a node ID has been claimed, even by an agent
-// that has not read the layout yet.
+// An operator may correct the layout until an agent has claimed a node ID, even if that
+// agent has not read the layout yet.
 func TestSetLayout(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
@@ -143,12 +144,12 @@ func TestSetLayout(t *testing.T) {
 	})
 }
 
-// turns lets one request at a time reach the table, in a random order of actors, and
+// turns passes one request at a time on to the table, in a random order of actors, and
 // sometimes repeats a write of the pool's item.
 type turns struct {
 	*leasetest.Memory
 	dice    *rand.Rand
-	first   string // the actor that gets most turns
+	first   string // the actor that gets most of the turns
 	waiting chan turn
 
 	mu    sync.Mutex
@@ -199,7 +200,7 @@ func (a actor) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.Po
 	return a.Memory.WritePool(ctx, w)
 }
 
-// play runs the actors to their ends.
+// play runs the actors until all of them have ended.
 func (s *turns) play(t *testing.T, actors map[string]func(lease.Store)) {
 	left := len(actors)
 	ended := make(chan struct{}, left)
@@ -219,7 +220,7 @@ func (s *turns) play(t *testing.T, actors map[string]func(lease.Store)) {
 			<-ended
 		}
 		if len(ready) == 0 {
-			time.Sleep(time.Millisecond) // virtual: someone sleeps, or has just ended
+			time.Sleep(time.Millisecond) // virtual: an actor sleeps, or has just ended
 			continue
 		}
 		slices.SortFunc(ready, func(a, b turn) int { // so that the order is the same in each run
@@ -234,7 +235,7 @@ func (s *turns) play(t *testing.T, actors map[string]func(lease.Store)) {
 		}
 		close(ready[n].begin)
 		ready = slices.Delete(ready, n, n+1)
-		synctest.Wait() // until that request is done
+		synctest.Wait() // wait until that request is done
 		if len(s.sent) > 0 && s.dice.IntN(4) == 0 {
 			if _, err := s.Memory.WritePool(t.Context(), s.sent[s.dice.IntN(len(s.sent))]); err != nil {
 				t.Error(err)
@@ -244,8 +245,8 @@ func (s *turns) play(t *testing.T, actors map[string]func(lease.Store)) {
 }
 
 // Two agents start, an operator corrects the layout, and the reaper marks the layout as
-// final, in hundreds of orders. All generators have the layout that the pool has in the
-// end.
+// final, in hundreds of different orders. All generators have the layout that the pool
+// has in the end.
 func TestLayoutInAnyOrder(t *testing.T) {
 	trusted, corrected := 0, 0
 	for seed := range uint64(300) {
@@ -269,7 +270,7 @@ func TestLayoutInAnyOrder(t *testing.T) {
 					s.mu.Lock()
 					defer s.mu.Unlock()
 					agents[name] = a
-					if err == nil { // else an operator is changing the layout
+					if err == nil { // otherwise an operator is changing the layout
 						made[name] = g.Layout().String()
 					}
 				}
@@ -283,7 +284,7 @@ func TestLayoutInAnyOrder(t *testing.T) {
 					}
 				},
 			})
-			// A second run finishes what the first has begun.
+			// A second run finishes what the first run has begun.
 			_, _ = leasepool.Open(table, "orders").SetLayout(t.Context(), snowflake.JS53())
 			p, err := table.PoolItem(t.Context(), "orders")
 			if err != nil || p.Layout == nil || p.LayoutBefore != nil {
@@ -313,7 +314,7 @@ func TestLayoutInAnyOrder(t *testing.T) {
 	}
 }
 
-// leasesOnly is a client with a role that may write leases, but not the pool's item.
+// leasesOnly is a client whose role may write leases, but not the pool's item.
 type leasesOnly struct{ *dynamodb.Client }
 
 func (c leasesOnly) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
@@ -323,13 +324,14 @@ func (c leasesOnly) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput
 	return c.Client.UpdateItem(ctx, in, o...)
 }
 
-// An agent that may not write the pool's item leases from the open groups, warns once, and
-// goes on. The reaper function opens more groups.
+// An agent that may not write the pool's item leases a node ID from the open groups,
+// emits one warning, and continues. The reaper function opens more groups.
 func TestAgentThatMayNotWriteThePool(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	all := lease.NewDynamoDB(client, dynamotest.CreateTable(t, client))
 	pool := leasepool.Open(all, "orders")
-	// The open group has the node IDs 1276 to 1279, and the next one has 20.
+	// The open group contains the node IDs 1276 to 1279, and the next group contains 20 node
+	// IDs.
 	if _, err := pool.Seed(t.Context(), leasepool.Spec{Size: 1300, ExcludeBelow: 1276, Layout: snowflake.Wide16()}); err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +357,7 @@ func TestAgentThatMayNotWriteThePool(t *testing.T) {
 			said++
 		}
 	}
-	if said == 0 || said > 5 { // once for each start that searched
+	if said == 0 || said > 5 { // one warning for each start that searched
 		t.Errorf("%d warnings that the pool's item may not be written, want one for each start that looked", said)
 	}
 	if c, err := pool.Tend(t.Context()); err != nil || c.Pool.OpenGroups != 6 {
@@ -366,8 +368,8 @@ func TestAgentThatMayNotWriteThePool(t *testing.T) {
 	}
 }
 
-// If the pool has no layout, an agent that may not bind one makes no IDs, since it may not
-// guess the layout.
+// If the pool has no layout, an agent that may not bind a layout makes no IDs, since it
+// must not guess the layout.
 func TestAgentThatMayNotBindTheLayout(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	all := lease.NewDynamoDB(client, dynamotest.CreateTable(t, client))
@@ -397,8 +399,9 @@ func (noPool) WritePool(context.Context, protocol.PoolWrite) (protocol.PoolResul
 	return protocol.PoolResult{}, lease.ErrAccess
 }
 
-// If nobody finishes a widening, and an agent may not end it, the agent goes on until the
-// end of its span. It is suspended then, and resumes when someone has ended the try.
+// If nobody finishes a widening, and an agent may not end it, the agent continues until
+// the end of its span. Then the agent is suspended, and it resumes once another process
+// has ended the try.
 func TestAgentThatMayNotEndAWidening(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		store := leasetest.NewMemory("orders", 0)

@@ -21,15 +21,15 @@ func (a *Agent) loop(ctx context.Context) {
 		if a.rest(ctx, failures) != nil {
 			return
 		}
-		// A copy gives up the lease without a write, since the original may continue with
-		// it.
+		// A copy gives up the lease without a write, since the original may continue to use the
+		// lease.
 		if a.timeline.Copied() {
 			a.lose(a.term, a.copied())
 		}
 		if err := a.current(); err == nil {
 			failures++
 			if a.renew(ctx) {
-				if failures > 1 { // as for the whole fleet, if the table was unavailable
+				if failures > 1 { // if the table was unavailable, the whole fleet resumes at the same time
 					a.inStep()
 				}
 				failures = 0
@@ -45,8 +45,8 @@ func (a *Agent) loop(ctx context.Context) {
 	}
 }
 
-// rest waits until the next renewal is due, or requested by RenewNow. After a failure, the
-// next renewal is due soon anyway, so RenewNow does not shorten the backoff.
+// rest waits until the next renewal is due, or until RenewNow requests one. After a
+// failure, the next renewal is due soon anyway, so RenewNow does not shorten the backoff.
 func (a *Agent) rest(ctx context.Context, failures int) error {
 	if failures > 0 {
 		return protocol.Pause(ctx, a.askAgainIn(failures-1))
@@ -67,9 +67,9 @@ func (a *Agent) rest(ctx context.Context, failures int) error {
 	return a.postpone(ctx)
 }
 
-// inStep records that other agents of the fleet were probably confirmed in the same second
-// as this agent, so that its next renewal, and only that one, comes at a random time in a
-// whole interval.
+// inStep records that renewals of other agents in the fleet were probably confirmed in
+// the same second as this agent's. The agent's next renewal, and only that one, then
+// comes at a random time in a whole interval.
 func (a *Agent) inStep() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,28 +92,29 @@ func (a *Agent) askAgainIn(n int) time.Duration {
 }
 
 // suspendedPause returns the shortest and the longest pause between the renewals of a
-// suspended holder whose milliseconds stay reserved for left. Its node ID cannot be taken
-// in that time, so a fleet that waits for its table need not send all its requests at
-// once. As left shrinks, each holder sends more, up to one request a second. Once left is
-// below 20 s, all pauses are one second. That would keep a fleet in step if its members
-// were suspended at the same moment, such as the processes of a machine that was frozen.
-// So askAgainIn draws the first pause of a suspension from 0 on.
+// suspended holder whose milliseconds stay reserved for left. The holder's node ID cannot
+// be taken in that time, so a fleet that waits for its table need not send all its
+// requests at once. As left shrinks, each holder sends requests more often, up to one a
+// second. Once left is below 20 s, all pauses are one second. Constant pauses would keep
+// a fleet in step if its members were suspended at the same moment, such as all processes
+// on a machine that was frozen. So askAgainIn draws the first pause of a suspension from
+// 0 upwards.
 func suspendedPause(left time.Duration) (least, most time.Duration) {
 	return time.Second, max(min(5*time.Second, left/20), time.Second)
 }
 
-// jitter spreads a fleet's renewals: 10 % more or less.
+// jitter changes d by up to 10 % at random, to spread a fleet's renewals.
 func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
 
-// current returns the reason why the current term ended, nil while it continues.
+// current returns the reason why the current term ended, or nil while the term continues.
 func (a *Agent) current() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.over
 }
 
-// lose ends a term permanently: it fences, then announces the loss. The caller names the
-// term, so that late news of a finished term does not end the next one.
+// lose ends a term permanently: it fences, then announces the loss. The caller passes the
+// term, so that late news about a finished term does not end the next term.
 func (a *Agent) lose(t *tenure.Term, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,7 +134,7 @@ func (a *Agent) loseNow(t *tenure.Term, err error) {
 	}
 }
 
-// replace claims another node ID after a loss, if that is the policy, and reports
+// replace claims another node ID after a loss, if OnLost is Reacquire, and reports
 // whether the loop continues.
 func (a *Agent) replace(ctx context.Context, lost error) bool {
 	if a.cfg.OnLost != Reacquire {
@@ -159,8 +160,8 @@ func (a *Agent) replace(ctx context.Context, lost error) bool {
 	}
 }
 
-// renewLimit is how long a renewal may take before another is tried: an answer
-// that takes longer is worth less.
+// renewLimit is how long a renewal may take before another one is tried. The later an
+// answer comes, the less of the lease that it confirms is left.
 const renewLimit = time.Second
 
 // renew sends one renewal and reports whether it was confirmed.
@@ -170,10 +171,10 @@ func (a *Agent) renew(ctx context.Context) bool {
 	a.announce(ctx)
 	a.mu.Lock()
 	a.attemptNow()
-	// The number of the renewal, both clocks and the requested values are taken together.
-	// m0 is read before the request is sent. w0 is from the clock that generators stamp
-	// from, so that no renewal requests an earlier expiry after the wall clock stepped
-	// back.
+	// The number of the renewal, both clock readings and the requested values are taken
+	// together, under mu. m0 is read before the request is sent. w0 is the time of the clock
+	// that generators use, so that no renewal requests an earlier expiry after the wall
+	// clock has stepped back.
 	m0 := a.clock.Monotonic()
 	t := a.term
 	a.sentHeld = t.Held(m0)
@@ -187,10 +188,10 @@ func (a *Agent) renew(ctx context.Context) bool {
 	if a.metadata.changed {
 		at.Write.Metadata = a.metadata.all
 	}
-	// A confirmed renewal does not show that the wall clock is right. So after a jump,
-	// the ceiling stays until checkJump. An on-demand agent is excepted, because its wall
-	// clock jumps with each freeze that the monotonic clock does not count, and its
-	// reservations are short.
+	// A confirmed renewal does not show that the wall clock is right. So after the wall
+	// clock jumps ahead, the ceiling stays as it is until checkJump has compared the clocks.
+	// On-demand agents are an exception, because their reservations are short, and their
+	// wall clock jumps at each freeze that the monotonic clock does not include.
 	ceiling, jumped := t.Ceiling(w0, m0), a.napping == nil && w0.After(a.ceiling.At.Add(m0-a.ceiling.Mono))
 	if jumped {
 		ceiling = a.ceiling
@@ -220,7 +221,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 			if a.reread(ctx) && res.Lease.WidenTry > a.pool.Widening.Try {
 				a.unanswered(Lease(t.Lease), fmt.Errorf("lease: node %d was marked for widening %d, and its pool knows of %d", t.Lease.NodeID, res.Lease.WidenTry, a.pool.Widening.Try))
 			}
-			return false // and tried again
+			return false // the renewal is tried again
 		case tenure.Cloned:
 			a.lose(t, fmt.Errorf("%w: node %d of pool %q was renewed by a copy of this process (a cloned machine, a forked process)", ErrLost, t.Lease.NodeID, a.cfg.Pool))
 			a.expose(ctx, t, res.Lease)
@@ -241,15 +242,16 @@ func (a *Agent) renew(ctx context.Context) bool {
 	return true
 }
 
-// checkJump lets stamps follow a wall clock that has jumped ahead, once the store's clock
-// agrees with it. Until then, the ceiling from before the jump applies to stamps. If the
-// store sends no time, sent, the ceiling by this renewal's clocks, applies at once.
+// checkJump raises the ceiling of stamps after the wall clock has jumped ahead, once the
+// store's clock confirms the new time. Until then, the ceiling from before the jump
+// applies. If the store sends no time, the ceiling sent, which follows from this
+// renewal's clock readings, applies at once.
 func (a *Agent) checkJump(ctx context.Context, t *tenure.Term, sent snowflake.Ceiling) {
 	wall, mono, v := a.compare(ctx)
 	if v == right {
 		sent = t.Ceiling(wall, mono)
 	} else if v != untold {
-		return // and the next renewal asks again
+		return // the next renewal asks again
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -268,14 +270,14 @@ func (a *Agent) raiseNow(c snowflake.Ceiling) {
 type comparison int
 
 const (
-	unknown comparison = iota // no answer, or one that came too late to be useful
+	unknown comparison = iota // no answer, or an answer that came too late to be useful
 	untold                    // the store sends no time
 	right                     // within the tolerance of leases
 	wrong
 )
 
-// compare reads the pool to compare the wall clock with the store's, and returns the
-// clocks as they were then.
+// compare reads the pool's item to compare the wall clock with the store's clock. It also
+// returns the readings of both clocks of this machine after the answer.
 func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration, c comparison) {
 	before := a.clock.Wall()
 	if !a.reread(ctx) {
@@ -286,7 +288,7 @@ func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration
 	switch {
 	case a.pool.ServerTime.IsZero():
 		return wall, mono, untold
-	case wall.Sub(before) > 2*renewLimit: // a pause in between would let any clock pass
+	case wall.Sub(before) > 2*renewLimit: // after a long pause, almost any clock would pass the comparison
 		return wall, mono, unknown
 	case protocol.CheckSkew(before, wall, a.pool.ServerTime, a.cfg.timings().MaxSkew()) != nil:
 		return wall, mono, wrong
@@ -294,12 +296,13 @@ func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration
 	return wall, mono, right
 }
 
-// checkFloor lowers the clock of renewals to the wall clock if the wall clock was ahead
-// at the claim. The wall clock alone cannot show whether it was ahead then or has been
-// set back since. In the latter case, renewals with an earlier expiry would lose the
-// lease to others, so only the store's clock can decide. If the claim took over a
-// reservation that ends far ahead, the node ID is of no use until then. The agent gives
-// it up as lost and, with Reacquire, claims another one.
+// checkFloor sets the clock of renewals back to the wall clock if the wall clock was
+// ahead at the time of the claim. The wall clock alone cannot show whether it was ahead
+// at that time or has been set back since. If it has been set back, renewals with an
+// earlier expiry would lose the lease to other processes, so only the store's clock can
+// decide. If the claim took over a reservation that ends far in the future, the node ID
+// is of no use until that reservation ends. The agent then treats the node ID as lost
+// and, with Reacquire, claims another one.
 func (a *Agent) checkFloor(ctx context.Context) {
 	if a.timeline.Now().Sub(a.clock.Wall()) <= a.cfg.timings().MaxSkew() {
 		return
@@ -309,15 +312,16 @@ func (a *Agent) checkFloor(ctx context.Context) {
 		return
 	}
 	a.timeline.SetFloor(wall, mono)
-	copied := a.timeline.Copied() // no release then: it would free what the other copy may stamp
+	copied := a.timeline.Copied() // if so, nothing is released: a release would free milliseconds that the other copy may stamp
 	a.mu.Lock()
 	t := a.term
-	// A claim with a right clock takes over only reservations that end earlier than this.
+	// If the clock was right at the claim, the reservation that the claim took over ends
+	// earlier than this limit.
 	early := !copied && a.over == nil && t.Lease.NotBefore.Sub(wall) > a.cfg.ClaimGuard+2*a.cfg.timings().MaxSkew()
 	var last time.Time
 	if early {
-		// Stamps that were made while the clock was ahead are after NotBefore: the next
-		// holder begins after the last of them (S1).
+		// Stamps that were made while the clock was ahead are after NotBefore, so the next
+		// holder must begin after the last of these stamps (S1).
 		last = a.timeline.Seal()
 		a.loseNow(t, fmt.Errorf("%w: node %d of pool %q was claimed while this machine's clock was ahead, and is reserved for its last holder until %s",
 			ErrLost, t.Lease.NodeID, a.cfg.Pool, protocol.Stamp(t.Lease.NotBefore)))
@@ -328,7 +332,7 @@ func (a *Agent) checkFloor(ctx context.Context) {
 	}
 }
 
-// whose describes the present holder of a node ID that the holder of an earlier version has
+// whose describes the current state of a node ID that the holder of the given version has
 // lost.
 func whose(cur *protocol.Lease, version int64) string {
 	switch {
@@ -342,11 +346,11 @@ func whose(cur *protocol.Lease, version int64) string {
 	return fmt.Sprintf("is held by %s since version %d", cur.Task, cur.Version)
 }
 
-// confirm takes over a confirmed renewal.
+// confirm applies the result of a confirmed renewal.
 func (a *Agent) confirm(t *tenure.Term, l protocol.Lease, at tenure.Attempt, c snowflake.Ceiling, e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over != nil { // stopped at the deadline while the answer came
+	if a.over != nil { // stopped at the deadline, before the answer was processed
 		return
 	}
 	t.Confirmed(l, at.M0, at.Length)
@@ -364,13 +368,13 @@ func (a *Agent) confirm(t *tenure.Term, l protocol.Lease, at tenure.Attempt, c s
 	}
 }
 
-// errExpired is the reason of a loss by OnExpiry: Stop. In the table, the node ID may
-// still be held by this agent.
+// errExpired is the reason of a loss that the policy Stop (Config.OnExpiry) causes. In
+// the table, this agent may still hold the node ID.
 var errExpired = fmt.Errorf("%w: no renewal was confirmed before the deadline", ErrLost)
 
-// watch sets the watchdog to t's deadline; the caller holds mu. The watchdog runs
-// outside the loop, so that a hanging request does not hide the deadline. It only
-// announces the suspension, since every use compares the time with the deadline itself.
+// watch sets the watchdog to t's deadline; the caller holds mu. The watchdog runs outside
+// the loop, so that the deadline is noticed even if a request hangs. It only announces
+// the suspension, since every use of the lease checks the deadline itself.
 func (a *Agent) watch(t *tenure.Term) {
 	if a.napping != nil { // no timer while the process sleeps
 		return
@@ -382,8 +386,8 @@ func (a *Agent) watch(t *tenure.Term) {
 	a.watchdog = time.AfterFunc(left, func() { a.bark(t) })
 }
 
-// bark announces that the deadline of t has passed. It may come late: t may have been
-// confirmed, or replaced, since.
+// bark announces that the deadline of t has passed. When it runs, a renewal of t may
+// already have been confirmed, or t may have been replaced.
 func (a *Agent) bark(t *tenure.Term) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

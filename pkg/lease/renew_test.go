@@ -16,11 +16,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// These tests are for faults of the network during a holder's renewals.
+// These tests are for network faults during a holder's renewals.
 
 // The answers to renewals are lost for longer than the lease, although the writes are
 // applied. The refusal of a repeated renewal, or the next answer, confirms the lease. The
-// node ID is not lost, and nothing is read.
+// node ID is not lost, and the agent sends no reads.
 func TestLostAnswersOfRenewals(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -41,7 +41,8 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 }
 
 // Each renewal is delivered twice, and the answer is the refusal of the second delivery.
-// The refusal confirms the attempt, whose lease counts from the time when it was sent.
+// The refusal confirms the attempt, and the lease is measured from the time when the
+// attempt was sent.
 func TestRenewalDeliveredTwice(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -72,8 +73,8 @@ func TestRenewalDeliveredTwice(t *testing.T) {
 	})
 }
 
-// A slow answer leaves less time, not more: the deadline counts from before the
-// request was sent.
+// A slow answer leaves less time, not more: the deadline is measured from a time before
+// the request was sent.
 func TestSlowAnswers(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -99,9 +100,10 @@ func TestSlowAnswers(t *testing.T) {
 	})
 }
 
-// A renewal that requested much, because the clock was ahead for a moment, is delivered
-// after later renewals were confirmed, and is refused. If it had landed just before a
-// later renewal, that renewal would not have lowered the reservation.
+// A renewal requests a long reservation, because the clock was ahead for a moment. It is
+// delivered after later renewals were confirmed, and is refused. Even if it had been
+// applied just before a later renewal, that renewal would not have lowered the
+// reservation.
 func TestReservedUntilNeverFalls(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -161,7 +163,7 @@ func TestWallStepsBack(t *testing.T) {
 	})
 }
 
-// A lease that was reaped, or released by force, is lost, even if it was not suspended.
+// If a lease is reaped or released by force, it is lost, even if it was not suspended.
 func TestFreedByOthers(t *testing.T) {
 	for _, version := range []int64{1, 2} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -177,7 +179,7 @@ func TestFreedByOthers(t *testing.T) {
 			if lost := errors.Is(a.Err(), lease.ErrLost); lost != res.Applied {
 				t.Error(a.Err())
 			}
-			// The loss fences, although the deadline has not passed.
+			// The loss fences the generators, although the deadline has not passed.
 			if id, err := g.Next(); (err != nil) != res.Applied {
 				t.Error(id, err)
 			}
@@ -185,8 +187,8 @@ func TestFreedByOthers(t *testing.T) {
 	}
 }
 
-// The reason of a loss names an operator or the reaper only if nobody else had the node ID
-// meanwhile.
+// The reason of a loss names an operator or the reaper only if no other process had the
+// node ID meanwhile.
 func TestTakenAndReleased(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -227,7 +229,7 @@ func TestRetiredHolderFinishes(t *testing.T) {
 	})
 }
 
-// An attempt never lasts longer than the time that is left.
+// An attempt never lasts longer than the time until the deadline.
 func TestAttemptsFitTheTimeLeft(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -278,8 +280,8 @@ func TestGeneratorIsFencedAtTheRenewedDeadline(t *testing.T) {
 	})
 }
 
-// With Stop, the lease is lost at its deadline: a renewal whose answer comes later does
-// not bring the lease back, and no event says that it did.
+// With Stop, the lease is lost at its deadline. If the answer to a renewal comes later,
+// it does not bring the lease back, and no event reports a renewal.
 func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -311,9 +313,10 @@ func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 	})
 }
 
-// The wall clock is an hour ahead for a while. Once it is right again, so is the clock of
-// renewals. Times that were requested meanwhile stay, since a late request may still carry
-// them. Until a renewal is confirmed, stamps run ahead by at most the length of a lease.
+// The wall clock is an hour ahead for a while. Once it is right again, the clock of
+// renewals is right too. Times that were requested meanwhile are not lowered, since a
+// late request may still contain them. Until a renewal is confirmed, stamps are ahead by
+// at most the length of a lease.
 func TestClockGlitchHeals(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -383,9 +386,9 @@ func TestResumesAfterAnOutageOfHours(t *testing.T) {
 	})
 }
 
-// The first renewal after a claim, and after an outage of any length, comes at a random
-// time of an interval, so agents that start or come back together are out of step at
-// once.
+// The first renewal after a claim, or after an outage of any length, comes at a random
+// time in an interval. So agents that start or come back at the same moment are out of
+// step at once.
 func TestFirstRenewal(t *testing.T) {
 	const fleet = 200
 	for what, away := range map[string]time.Duration{"a start": 0, "an outage that the leases outlive": 8 * time.Second, "an outage": time.Minute} {
@@ -408,7 +411,8 @@ func TestFirstRenewal(t *testing.T) {
 					switch n := e.Lease.NodeID; e.Kind {
 					case lease.EventClaimed, lease.EventRenewed:
 						d := time.Since(last[n])
-						// After long outages a renewal follows at once, since the first reserves too little.
+						// After a long outage a second renewal follows at once, since the first one
+						// reserves too little.
 						if _, known := pauses[n]; !known && !last[n].IsZero() && d > time.Second/10 {
 							pauses[n] = d
 						}

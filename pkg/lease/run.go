@@ -19,9 +19,9 @@ import (
 //
 // The context of fn ends on SIGTERM or SIGINT, and, with ErrLost as its cause, when the
 // lease is lost. fn should then finish its work and return. The node ID is released after
-// that, even if fn panics. A second signal ends the process as usual. Run returns the
-// joined errors of fn, of the loss of the lease, and of a release that was not confirmed;
-// nil if fn returned because of a signal.
+// fn returns, even if fn panics. A second signal ends the process as usual. Run joins and
+// returns the errors of fn, of the loss of the lease, and of a release that was not
+// confirmed. If fn returned only because of a signal, its error is ignored.
 func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent) error) error {
 	if fn == nil {
 		return errors.New("lease: Run without a function to run")
@@ -36,7 +36,7 @@ func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent)
 	if err != nil {
 		return err
 	}
-	defer a.Close() // releases the node ID if fn panics; otherwise the call below does
+	defer a.Close() // releases the node ID if fn panics; otherwise the call below releases it
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watching := make(chan struct{})
@@ -56,7 +56,7 @@ func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent)
 	cancel(nil)
 	<-watching
 	if errors.Is(lost, ErrLost) && errors.Is(err, context.Canceled) {
-		err = nil // fn returned because its context ended, and lost is more specific
+		err = nil // fn returned because its context ended, and the error lost is more specific
 	}
 	if errors.Is(lost, ErrLost) && !errors.Is(err, ErrLost) {
 		err = errors.Join(lost, err)

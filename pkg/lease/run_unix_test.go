@@ -15,7 +15,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// A real signal ends the callback's context, and the node ID is released afterwards.
+// A real signal ends the context of the callback, and the node ID is released afterwards.
 func TestRunOnSignal(t *testing.T) {
 	s := leasetest.NewMemory("orders", 1)
 	err := lease.Run(t.Context(), fixture.Config(s), func(ctx context.Context, a *lease.Agent) error {

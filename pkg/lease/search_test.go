@@ -23,11 +23,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// These tests measure the cost of a start, in conditional writes and in Query pages,
+// These tests measure what a start costs, in conditional writes and in Query pages,
 // depending on how full the pool is.
 
-// occupied creates a pool of size node IDs, with the lowest low excluded and all groups
-// open. A random part of its node IDs is held.
+// occupied creates a pool of size node IDs. The node IDs below low are excluded, and all
+// groups are open. A random part of the node IDs is held.
 func occupied(t *testing.T, s *leasetest.Memory, size, low int, part float64) {
 	t.Helper()
 	open := (size + protocol.GroupSize - 1) / protocol.GroupSize
@@ -44,7 +44,8 @@ func occupied(t *testing.T, s *leasetest.Memory, size, low int, part float64) {
 	}
 }
 
-// starts lets tasks start and end one after the other, and returns the mean cost of one.
+// starts makes tasks start and end one after the other, and returns the mean cost of a
+// start.
 func starts(t *testing.T, s lease.Store, tasks int) (writes, pages float64) {
 	t.Helper()
 	c := &counter{Store: s}
@@ -58,8 +59,8 @@ func starts(t *testing.T, s lease.Store, tasks int) (writes, pages float64) {
 	return float64(c.writes.Load())/float64(tasks) - 1, float64(c.queries.Load()) / float64(tasks) // without the release
 }
 
-// A task that starts alone needs at most two conditional writes and two pages on average,
-// however full the pool is, in a small pool and in the largest one.
+// A task that starts alone needs on average at most two conditional writes and two pages,
+// however full the pool is, both in a small pool and in the largest pool.
 func TestLoneTask(t *testing.T) {
 	for _, size := range []int{1024, 65536} {
 		for _, part := range []float64{0.5, 0.9, 0.99} {
@@ -76,9 +77,9 @@ func TestLoneTask(t *testing.T) {
 	}
 }
 
-// The test does what TestLoneTask does, on a server that speaks DynamoDB's protocol. It
-// loads the largest pool into the server directly, since seeding takes a minute by
-// design.
+// The test does what TestLoneTask does, with a server that implements DynamoDB's
+// protocol. It loads the largest pool into the server directly, since seeding that pool
+// takes a minute by design.
 func TestLoneTaskOnEmbedded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it loads 66,560 node IDs: run without -short")
@@ -138,8 +139,8 @@ func TestLoneTaskOnEmbedded(t *testing.T) {
 }
 
 // Tasks that start one after the other fill the largest pool from its first group on.
-// They double the open groups when the last one is more than 75 % full. Each task needs
-// at most two writes and two pages.
+// They double the number of open groups when the last open group is more than 75 % full.
+// Each task needs at most two writes and two pages.
 func TestGroupsFillUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		const tasks = 2000
@@ -213,8 +214,8 @@ func TestHerdOpensGroups(t *testing.T) {
 	})
 }
 
-// A claimant finds that no node ID is free without reading the whole of a large pool,
-// both at its start and while it waits.
+// In a large pool, a claimant finds out that no node ID is free without reading the whole
+// pool, both at its start and while it waits.
 func TestExhaustionIsCheap(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
@@ -222,7 +223,7 @@ func TestExhaustionIsCheap(t *testing.T) {
 		c := &counter{Store: s}
 		var none *lease.ExhaustedError
 		cfg := fixture.Config(c)
-		cfg.TTL = 2 * time.Hour // reservations of others do not show that a clock is behind
+		cfg.TTL = 2 * time.Hour // other holders' reservations do not show that a clock is behind
 		if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &none) || none.NextFree.IsZero() || !strings.Contains(err.Error(), "240 groups") {
 			t.Fatalf("got %v, want an ExhaustedError", err)
 		}
@@ -269,7 +270,7 @@ func TestReservedBeyondTheOpenGroups(t *testing.T) {
 	}
 }
 
-// aged is a table whose eventually consistent pages never change.
+// aged is a table whose eventually consistent reads always return the same page.
 type aged struct {
 	*leasetest.Memory
 	page   protocol.Group
@@ -293,7 +294,8 @@ func (s *aged) Write(ctx context.Context, w protocol.Write) (protocol.Result, er
 	return s.Memory.Write(ctx, w)
 }
 
-// photograph stores the current page, which eventually consistent reads then return.
+// photograph stores the current page, which eventually consistent reads return from then
+// on.
 func (s *aged) photograph(t *testing.T) {
 	t.Helper()
 	var err error
@@ -302,9 +304,9 @@ func (s *aged) photograph(t *testing.T) {
 	}
 }
 
-// An agent that starts after another has released its node ID finds that node ID, however
-// old the eventually consistent pages are: a start ends with an ExhaustedError only after
-// a strongly consistent search.
+// An agent that starts after another agent has released its node ID finds that node ID,
+// however old the eventually consistent pages are. The reason is that a start ends with
+// an ExhaustedError only after a strongly consistent search.
 func TestOldPageExhaustsNoPool(t *testing.T) {
 	for _, wait := range []time.Duration{0, 20 * time.Second} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -339,8 +341,8 @@ func TestOldPageExhaustsNoPool(t *testing.T) {
 	}
 }
 
-// An old page makes a claimant try each node ID only once, since a refusal is newer than
-// the page.
+// Because of an old page, a claimant tries each node ID at most once, since the refusal
+// of a claim is newer than the page.
 func TestOldPageIsNotBelievedTwice(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &aged{Memory: leasetest.NewMemory("orders", 64)}
@@ -372,8 +374,8 @@ func (s *jammed) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, 
 	return s.Network.PoolItem(ctx, pool)
 }
 
-// A claimant opens groups, and learns of those that others opened, while the reads of the
-// pool's item are throttled.
+// A claimant opens groups, and finds groups that other agents opened, even while reads of
+// the pool's item are throttled.
 func TestOpeningNeedsNoRead(t *testing.T) {
 	for name, first := range map[string]bool{"it is the first": true, "somebody was first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -409,7 +411,7 @@ func TestOpeningNeedsNoRead(t *testing.T) {
 	}
 }
 
-// inParts is a store that reads parts of groups.
+// inParts is a store that can read parts of groups.
 type inParts struct {
 	*leasetest.Memory
 	parts, pages, strong atomic.Int64
@@ -432,8 +434,8 @@ func (s *inParts) Group(ctx context.Context, pool string, n int) (protocol.Group
 }
 
 // A start in a pool that is half full reads a part of a group, and no whole page. In a
-// full pool the part is an additional read: whole pages decide, and find the last free
-// node ID.
+// full pool, reading the part costs an additional read: only whole pages show that no
+// node ID is free, or find the last free node ID.
 func TestPartsOfGroups(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &inParts{Memory: leasetest.NewMemory("", 0)}
@@ -454,7 +456,7 @@ func TestPartsOfGroups(t *testing.T) {
 		occupied(t, s.Memory, 1024, 0, 1)
 		var none *lease.ExhaustedError
 		cfg := fixture.Config(s)
-		cfg.TTL = 2 * time.Hour // reservations of others do not show that a clock is behind
+		cfg.TTL = 2 * time.Hour // other holders' reservations do not show that a clock is behind
 		if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &none) || none.Size != 1024 || strings.Contains(err.Error(), "groups") {
 			t.Errorf("got %v, want an ExhaustedError of all 1,024", err)
 		}
@@ -471,8 +473,8 @@ func TestPartsOfGroups(t *testing.T) {
 	})
 }
 
-// If a part of a group is full, a new claimant does not begin to wait with the claimants
-// of the note, but reads the whole group first.
+// If a part of a group is full, a new claimant reads the whole group first. It does not
+// begin to wait as the claimants in the note do.
 func TestAFullPartIsNoFullGroup(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &inParts{Memory: leasetest.NewMemory("", 0)}
@@ -500,7 +502,7 @@ func TestAFullPartIsNoFullGroup(t *testing.T) {
 				t.Errorf("the start took %v, want no wait for a free node ID", took)
 			}
 			_ = a.Close()
-			time.Sleep(time.Millisecond) // virtual: its last millisecond passes
+			time.Sleep(time.Millisecond) // virtual: the last millisecond of its reservation passes
 		}
 	})
 }
@@ -525,7 +527,7 @@ func TestAPartWithRoomOpensNoGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = a.Close()
-			time.Sleep(time.Millisecond) // virtual: its last millisecond passes
+			time.Sleep(time.Millisecond) // virtual: the last millisecond of its reservation passes
 		}
 		if p, err := s.PoolItem(t.Context(), "orders"); err != nil || p.OpenGroups != 1 || s.parts.Load() < 100 {
 			t.Errorf("got %d open groups after %d parts, %v, want one", p.OpenGroups, s.parts.Load(), err)
@@ -533,7 +535,8 @@ func TestAPartWithRoomOpensNoGroup(t *testing.T) {
 	})
 }
 
-// When a fleet of 1,024 starts at once, a narrow pool reaches its width in two changes.
+// When a fleet of 1,024 starts at once, a narrow pool reaches the width that it needs in
+// two changes.
 func TestNarrowPoolForAFleet(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &inParts{Memory: leasetest.NewMemory("", 0)}

@@ -15,19 +15,19 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// startLimit is how long beyond Config.Wait a start waits for an answer from the
-// store, unless its context ends earlier.
+// startLimit is how long a start waits for an answer from the store, in addition to
+// Config.Wait, unless its context ends earlier.
 const startLimit = 30 * time.Second
 
 // Start claims a node ID and keeps it until Close. It returns once the node ID is held
-// and may be used. ctx bounds the start only: canceling it later has no effect, so that a
-// lease outlives the draining of requests.
+// and may be used. ctx applies to the start only: canceling it later has no effect, so
+// that a lease is still held while a server finishes its last requests.
 //
-// Errors name the remedy. Start fails at once with ErrUnsafeReplication,
-// ErrItemFormat, or ErrTable for a table with other keys. It fails after Config.Wait
-// with errors that may pass until then: ErrPoolExhausted, ErrClockBehind,
-// ErrClockSkew, ErrAccess, ErrPoolNotSeeded, or ErrTable for a missing table. It
-// retries throttles, 5xx and time-outs for Config.Wait and 30 s.
+// Errors name the remedy. Start fails at once with ErrUnsafeReplication, ErrItemFormat,
+// or ErrTable for a table with different keys. It fails only after Config.Wait with
+// errors that may be temporary: ErrPoolExhausted, ErrClockBehind, ErrClockSkew,
+// ErrAccess, ErrPoolNotSeeded, or ErrTable for a missing table. It retries throttled
+// requests, 5xx answers and time-outs for Config.Wait plus 30 s.
 func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg, err := cfg.withDefaults()
 	if err := errors.Join(protocol.CheckContext(ctx), err); err != nil {
@@ -87,7 +87,8 @@ func newAgent(cfg Config, me owner, givenTask string, on *snowflake.Timeline, ha
 	return a
 }
 
-// join claims a node ID. For up to Config.Wait, it retries after errors that may pass.
+// join claims a node ID. For up to Config.Wait, it retries after errors that may be
+// temporary.
 func (a *Agent) join(ctx context.Context) error {
 	began := a.clock.Monotonic()
 	for n := 0; ; n++ {
@@ -103,8 +104,8 @@ func (a *Agent) join(ctx context.Context) error {
 	}
 }
 
-// check makes sure, once, that the table can keep leases. It relies on the verdict in the
-// pool's item if that counts, and otherwise asks the store.
+// check makes sure, once per agent, that the table can keep leases. It relies on the
+// verdict in the pool's item if that verdict is valid, and otherwise asks the store.
 //
 // Invariant: no agent seeds or claims before check has succeeded. Reading the pool's item
 // is safe in any table.
@@ -133,7 +134,7 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	if !hinted && err == nil {
 		pool, err = protocol.Retry(ctx, read)
 	}
-	if err == nil || ctx.Err() == nil { // also after an error, since a problem with the table is more specific
+	if err == nil || ctx.Err() == nil { // checked even after an error, since a problem with the table is more specific
 		if wrong := a.check(ctx, pool.Verdict); wrong != nil {
 			return wrong
 		}
@@ -157,7 +158,7 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		return err
 	}
 	if err := a.bind(t, began); err != nil && a.timeline.Copied() {
-		a.timeline.Seal() // and not released: a copy may have bound the same span
+		a.timeline.Seal() // the claim is not released, since a copy may have bound the same span
 		a.settled()
 		return err
 	} else if err != nil {
@@ -167,7 +168,7 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// bind lets generators stamp the span of t, whose claim began at began.
+// bind allows generators to stamp the span of t. The claim of t began at the time began.
 func (a *Agent) bind(t *tenure.Term, began time.Duration) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

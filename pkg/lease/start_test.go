@@ -25,7 +25,7 @@ func TestPoolNotSeeded(t *testing.T) {
 	}
 }
 
-// serverTime is a store that sends its time, by a clock that is off.
+// serverTime is a store that sends its time, and whose clock is off.
 type serverTime struct {
 	*leasetest.Memory
 	off time.Duration
@@ -110,13 +110,14 @@ func TestStartContextEndsNothing(t *testing.T) {
 	})
 }
 
-// A start retries for Config.Wait after errors that may pass during a deployment. It
-// fails at once after permanent errors and, without a Wait, after all errors.
+// A start retries for Config.Wait after errors that may go away during a deployment.
+// After permanent errors it fails at once. If Wait is 0, it fails at once after all
+// errors.
 func TestStartRidesErrorsOut(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		wait time.Duration
-		want time.Duration // until the start ends
+		want time.Duration // the time until the start ends
 	}{
 		{lease.ErrAccess, 0, 0}, {lease.ErrAccess, time.Minute, 20 * time.Second}, {lease.ErrAccess, 10 * time.Second, 10 * time.Second},
 		{lease.ErrClockSkew, time.Minute, 20 * time.Second}, {lease.ErrPoolNotSeeded, time.Minute, 20 * time.Second},
@@ -199,7 +200,7 @@ func TestFleetSeeds(t *testing.T) {
 	})
 }
 
-// judged is a table with a fixed verdict. It counts its checks.
+// judged is a table with a fixed verdict. It counts how often it is checked.
 type judged struct {
 	*fixture.Network
 	unsafe error
@@ -219,7 +220,7 @@ func (j *judged) Judge(ctx context.Context) (*protocol.Verdict, error) {
 	return v, errors.Join(err, j.unsafe)
 }
 
-// A start checks the table only if no verdict counts.
+// A start checks the table only if there is no valid verdict.
 func TestStartByVerdict(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &judged{Network: fixture.NewNetwork(8)}
@@ -332,8 +333,8 @@ func (s *skewed) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, 
 	return p, err
 }
 
-// Tend stores no verdict if the clock is wrong: a verdict by a clock that is ahead would
-// count long after it should be out of date.
+// Tend stores no verdict if its clock is wrong: if the clock were ahead, the verdict
+// would be valid long after it should be out of date.
 func TestNoVerdictByAWrongClock(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &skewed{&judged{Network: fixture.NewNetwork(8)}, -time.Hour}
@@ -346,8 +347,8 @@ func TestNoVerdictByAWrongClock(t *testing.T) {
 	})
 }
 
-// interrupted is a store that cancels a context at its nth call, before or after it does
-// the call.
+// interrupted is a store that cancels a context at its nth call, before or after it
+// executes that call.
 type interrupted struct {
 	*fixture.Network
 	calls, nth int
@@ -401,7 +402,7 @@ func (i *interrupted) Write(ctx context.Context, w protocol.Write) (protocol.Res
 	return i.Network.Write(ctx, w)
 }
 
-// A start whose context ends, at whichever call and wait, ends at once and leaves no
+// A start whose context ends, at whichever call or wait, returns at once and leaves no
 // node ID held.
 func TestStartIsCanceledAnywhere(t *testing.T) {
 	for nth := 1; nth <= 16; nth++ {
@@ -431,12 +432,13 @@ func TestStartIsCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// A start whose context ends while the node ID is still reserved for its last holder ends
-// at once as well.
+// If the context of a start ends while the node ID is still reserved for its last holder,
+// the start also returns at once.
 func TestStartIsCanceledBeforeNotBefore(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(0)
-		// Reserved for 900 ms: within the claim guard, so it can be claimed.
+		// The node ID is reserved for 900 ms. This is within the claim guard, so the node ID
+		// can be claimed.
 		if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1, Floor: time.Now().Add(900 * time.Millisecond)}); err != nil {
 			t.Fatal(err)
 		}

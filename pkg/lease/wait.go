@@ -10,10 +10,10 @@ import (
 )
 
 // This file implements how a claimant waits for a node ID, and how a release is announced
-// to the claimants that wait; see [tenure.Wait] and [protocol.Note].
+// to waiting claimants; see [tenure.Wait] and [protocol.Note].
 
-// await waits after a search that found no node ID, for at most left. It returns a node
-// ID to claim, or -1, and whether the caller should search groups.
+// await waits after a search that found no node ID, for at most the duration left. It
+// returns a node ID to claim, or -1, and reports whether the caller should search groups.
 func (a *Agent) await(ctx context.Context, w *tenure.Wait, s *tenure.Search, o tenure.Outlook, left time.Duration) (node int, search bool, err error) {
 	if err := a.nap(ctx, w, o, left); err != nil {
 		return -1, false, err
@@ -59,7 +59,7 @@ func (a *Agent) next(w *tenure.Wait) (node int, groups []int) {
 const noteLimit = 2 * time.Second
 
 // poll reads the pool's note, and reports whether there was an answer. If the note is
-// corrupt, or may not be read by this process, the claimant waits without notes.
+// corrupt, or this process is not permitted to read it, the claimant waits without notes.
 func (a *Agent) poll(ctx context.Context, w *tenure.Wait) bool {
 	notes, ok := a.cfg.Store.(protocol.NoteStore)
 	w.Off = w.Off || !ok
@@ -93,7 +93,8 @@ func (a *Agent) noteError(w *tenure.Wait, err error) {
 	}
 }
 
-// sayWaiting writes to the note that a claimant waits, unless the note has said so lately.
+// sayWaiting records in the note that a claimant is waiting, unless the note already
+// shows a recent record.
 func (a *Agent) sayWaiting(ctx context.Context, w *tenure.Wait) {
 	say, due := w.Tell(a.cfg.Pool, a.clock.Monotonic(), a.clock.Wall())
 	notes, ok := a.cfg.Store.(protocol.NoteStore)
@@ -110,7 +111,7 @@ func (a *Agent) sayWaiting(ctx context.Context, w *tenure.Wait) {
 }
 
 // isFree reads one node ID and reports whether to claim it, so that fewer claims are
-// refused. Whether the node ID is really free is decided by the claim.
+// refused. Only the claim itself decides whether the node ID is free.
 func (a *Agent) isFree(ctx context.Context, w *tenure.Wait, node int) bool {
 	ctx, cancel := context.WithTimeout(ctx, noteLimit)
 	defer cancel()
@@ -123,13 +124,14 @@ func (a *Agent) isFree(ctx context.Context, w *tenure.Wait, node int) bool {
 	return w.Looked(l, a.pool, c)
 }
 
-// offerLimit is how long a release may take to leave its node ID for waiting claimants.
+// offerLimit is how long a release may spend on offering its node ID to waiting
+// claimants.
 const offerLimit = time.Second / 2
 
-// offer leaves a released node ID in the note, for claimants that wait. It ignores errors,
+// offer records a released node ID in the note, for waiting claimants. It ignores errors,
 // since the claimants find the node ID without the note as well.
 //
-// Invariant: offer writes nothing unless a claimant waits.
+// Invariant: offer writes nothing unless a claimant is waiting.
 func (a *Agent) offer(ctx context.Context, node int) {
 	notes, ok := a.cfg.Store.(protocol.NoteStore)
 	if !ok {

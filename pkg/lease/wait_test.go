@@ -18,8 +18,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// metered is a store whose requests take 5 ms each. It counts requests and their cost.
-// note, if set, answers polls of the note instead of the store.
+// metered is a store whose requests take 5 ms each. It counts requests and their cost. If
+// note is set, metered answers reads of the note with it, and not with the store's note.
 type metered struct {
 	*leasetest.Memory
 	note func(ctx context.Context, pool string) (protocol.Note, error)
@@ -34,7 +34,7 @@ type metered struct {
 type spent struct {
 	polls, looks    int
 	claims, refused int
-	told, offered   int // writes of the note, refused ones included
+	told, offered   int // writes of the note, including refused writes
 	units           float64
 	served          []time.Duration // from each release to the next claim
 }
@@ -137,7 +137,8 @@ func (s *metered) WriteNote(ctx context.Context, w protocol.NoteWrite) (n protoc
 	return n, applied, err
 }
 
-// fill lets real agents hold some node IDs, and leases of hours all others.
+// fill makes real agents hold some of the node IDs. All other node IDs are held with
+// leases that last for hours.
 func (s *metered) fill(t *testing.T, size, agents int) (all []*lease.Agent) {
 	t.Helper()
 	for range agents {
@@ -156,8 +157,8 @@ func (s *metered) fill(t *testing.T, size, agents int) (all []*lease.Agent) {
 	return all
 }
 
-// waiters lets n claimants begin to wait within a second. got receives the agent of each
-// when it has a node ID.
+// waiters makes n claimants begin to wait within a second. When a claimant gets a node
+// ID, its agent is sent to got.
 func waiters(t *testing.T, s lease.Store, n int) (got chan *lease.Agent) {
 	t.Helper()
 	got = make(chan *lease.Agent, n)
@@ -186,9 +187,9 @@ func waiters(t *testing.T, s lease.Store, n int) (got chan *lease.Agent) {
 	return got
 }
 
-// A hundred processes wait for one of 1,024 node IDs. Each node ID that is released is
-// claimed within 2 s, at p99, with at most two writes per process that gets one. While
-// nothing is released, waiting costs about one read unit a second.
+// A hundred processes wait in a full pool of 1,024 node IDs. At the 99th percentile, a
+// released node ID is claimed within 2 s. Each process that gets a node ID needs at most
+// two writes. While nothing is released, waiting costs about one read unit a second.
 func TestWaitingIsCheap(t *testing.T) {
 	const size, n = 1024, 100
 	for name, every := range map[string]time.Duration{"one by one": time.Second / 5, "at once": 0} {
@@ -213,7 +214,7 @@ func TestWaitingIsCheap(t *testing.T) {
 					go a.Close()
 					time.Sleep(every) // virtual
 				}
-				fixture.Wait(2 * time.Minute) // the last one may find its node ID only by a page, which it reads every 90 s
+				fixture.Wait(2 * time.Minute) // the last claimant may find its node ID only in a page, and it reads a page only every 90 s
 				if len(got) != n {
 					t.Fatalf("got %d of %d node IDs that were released", len(got), n)
 				}
@@ -236,10 +237,10 @@ func TestWaitingIsCheap(t *testing.T) {
 	}
 }
 
-// A release does not write the note while nobody waits: before the first claimant waits,
-// after the last one, or if claimants wait for another pool. It does not write the note
-// either if the note has a time that only a wrong clock can have written. The first
-// waiting claimant corrects that time.
+// A release does not write the note while nobody waits: before the first claimant begins
+// to wait, after the last claimant has stopped waiting, or if claimants wait only in
+// another pool. It does not write the note either if the note contains a time that only a
+// wrong clock can have written. The first waiting claimant corrects that time.
 func TestReleaseWithNobodyWaiting(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := meter(t, 2)
@@ -286,10 +287,10 @@ func TestReleaseWithNobodyWaiting(t *testing.T) {
 }
 
 // A claimant that begins to wait finds node IDs that were released between its search and
-// its first poll, when no release knew of the claimant.
+// its first read of the note, although these releases could not know that it was waiting.
 func TestReleaseBeforeTheFirstPoll(t *testing.T) {
 	for _, size := range []int{1024, 4096} {
-		for range 8 { // because the claimant would sometimes find the node ID by chance
+		for range 8 { // repeated, since the claimant would sometimes find the node ID by chance
 			fixture.Virtual(t, func(t *testing.T) {
 				s := meter(t, size)
 				holder := s.fill(t, size, 1)[0]
@@ -307,9 +308,10 @@ func TestReleaseBeforeTheFirstPoll(t *testing.T) {
 	}
 }
 
-// A release whose first answer is lost still leaves its node ID in the note.
+// Even if the first answer to a release is lost, the release leaves its node ID in the
+// note.
 func TestReleaseIsOfferedAfterALostAnswer(t *testing.T) {
-	for range 4 { // because a page would sometimes show the node ID by chance
+	for range 4 { // repeated, since a page would sometimes show the node ID by chance
 		fixture.Virtual(t, func(t *testing.T) {
 			s, lost := fixture.NewNetwork(1024), false
 			holder := fixture.Start(t, fixture.Config(s))
@@ -338,8 +340,8 @@ func TestReleaseIsOfferedAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// A node ID that was released because a copy of the process runs rests for as long as it
-// is reserved, so it is not left in the note.
+// If a node ID is released because a copy of the process is running, the node ID cannot
+// be claimed until its reservation has passed. So it is not left in the note.
 func TestCopyLeavesNothing(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := meter(t, 1)
@@ -361,7 +363,7 @@ func TestCopyLeavesNothing(t *testing.T) {
 	})
 }
 
-// Close neither fails nor waits for long because of the note.
+// Problems with the note do not make Close fail or wait for long.
 func TestNoteDisturbsNoRelease(t *testing.T) {
 	for what, note := range map[string]func(ctx context.Context, pool string) (protocol.Note, error){
 		"denied": func(context.Context, string) (protocol.Note, error) { return protocol.Note{}, lease.ErrAccess },
@@ -434,9 +436,9 @@ func TestWaitingWithoutANote(t *testing.T) {
 	}
 }
 
-// Forged offers in the note cost a waiting claimant at most two reads a second, and no
-// writes, since it reads a node ID before it claims it. It still finds a node ID that is
-// free.
+// Forged offers in the note cost a waiting claimant at most two reads a second. They cost
+// no writes, since the claimant reads a node ID before it claims that node ID. The
+// claimant still finds a node ID that is free.
 func TestForgedOffers(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := meter(t, 1024)
@@ -469,8 +471,8 @@ func TestForgedOffers(t *testing.T) {
 	})
 }
 
-// A node ID that nobody renews, because its holder died or an operator freed the lease, is
-// claimed as soon as it can be, although nobody left it in the note.
+// If nobody renews a node ID, because its holder died or an operator freed the lease, the
+// node ID is claimed as soon as possible, although nobody left it in the note.
 func TestWakesByTime(t *testing.T) {
 	for _, how := range []string{"died", "freed"} {
 		t.Run(how, func(t *testing.T) {
@@ -499,10 +501,10 @@ func TestWakesByTime(t *testing.T) {
 	}
 }
 
-// If the note's partition throttles, that does not count as an outage, after which a
-// claimant would leave expired leases alone for a while.
+// If the note's partition throttles requests, that is not treated as an outage. After an
+// outage, a claimant would leave expired leases alone for a while.
 func TestThrottledNoteIsNoOutage(t *testing.T) {
-	for range 60 { // because the claimant may by chance send another request meanwhile
+	for range 60 { // repeated, since the claimant may by chance send another request meanwhile
 		fixture.Virtual(t, func(t *testing.T) {
 			s := meter(t, 1024)
 			fixture.Hold(t, s.Memory, 77, time.Now(), 4*time.Minute)
@@ -529,7 +531,8 @@ func TestThrottledNoteIsNoOutage(t *testing.T) {
 	}
 }
 
-// An on-demand agent waits in the same way, and leaves its node ID for others.
+// An on-demand agent waits in the same way, and leaves its node ID in the note for other
+// claimants.
 func TestOnDemandWaits(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := meter(t, 1)
@@ -560,8 +563,8 @@ func TestOnDemandWaits(t *testing.T) {
 	})
 }
 
-// A waiting claimant that may not widen a narrow pool gets a node ID when someone else
-// widens it.
+// A waiting claimant that may not widen a narrow pool gets a node ID when another process
+// widens the pool.
 func TestWaitForAWiderPool(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(0)

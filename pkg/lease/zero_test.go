@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Calls on values that no constructor returned are errors, not panics.
+// Calls on values that no constructor returned cause errors and not panics.
 func TestZeroValues(t *testing.T) {
 	for _, v := range []lease.Provider{new(lease.Agent), (*lease.Agent)(nil), new(lease.OnDemand), (*lease.OnDemand)(nil)} {
 		zero.Methods(t, v, "nil or zero")
@@ -43,7 +43,7 @@ func TestZeroValues(t *testing.T) {
 	}
 }
 
-// A nil context is an error, at once.
+// A call with a nil context returns an error at once.
 func TestNilContext(t *testing.T) {
 	cfg := lease.Config{Pool: "orders", Store: leasetest.NewMemory("orders", 4)}
 	demand, err := lease.NewOnDemand(cfg)

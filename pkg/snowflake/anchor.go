@@ -9,8 +9,8 @@ import (
 //
 //	anchor + monotonic, where anchor = wall - monotonic at some moment,
 //
-// because the monotonic clock is cheap and never goes back. The wall clock is
-// read once per tick and on each wait, and moves the anchor:
+// because reading the monotonic clock is cheap, and that clock never goes back. The
+// wall clock is read once per tick and on each wait, and may move the anchor:
 //
 //	wall ahead by more than 10 ms    (a step, a suspend)   re-anchor
 //	wall behind, up to WithMaxBackward                     continue: a borrow,
@@ -20,10 +20,10 @@ import (
 //	wall behind by more                                    re-anchor; calls fail with a *ClockError
 //	                                                       until the clock has passed the last stamp
 //
-// A span's Ceiling bounds the anchor from above. Stamps do not follow a wall clock
-// that jumps beyond it: they advance with the monotonic clock until a renewal has
-// confirmed that the wall clock is right, or until the wall clock is set back; no call
-// has to wait then.
+// A span's Ceiling is an upper bound of the anchor. If the wall clock jumps beyond
+// the ceiling, stamps do not follow it. They advance with the monotonic clock until
+// a renewal has confirmed that the wall clock is right, or until the wall clock is
+// set back. In neither case does a call have to wait.
 //
 // Whatever the anchor does, the state word only grows: neither order nor
 // uniqueness depends on this file.
@@ -41,8 +41,8 @@ func (t *Timeline) mono() int64 {
 	return int64(t.clock.Monotonic())
 }
 
-// both reads the wall clock and then the monotonic one, so time that passes in
-// between makes the wall clock seem behind, never ahead.
+// both reads the wall clock and then the monotonic clock. So time that passes
+// between the two readings makes the wall clock seem behind, never ahead.
 func (t *Timeline) both() (mono, wall int64) {
 	if t.system {
 		now := time.Now() // must be read in this order
@@ -66,7 +66,8 @@ func (t *Timeline) anchorNow() int64 {
 }
 
 // observe reads both clocks for a call on tm that is about to enter a new tick or
-// to wait, and moves the anchor if the wall clock differs from it. It may end tm.
+// to wait, and moves the anchor if the wall clock no longer agrees with it. It may
+// end tm.
 func (t *Timeline) observe(tm *term) (mono, wall int64) {
 	mono, wall = t.both()
 	if ahead := time.Duration(mono + tm.anchor - wall); ahead < -forwardStep || ahead > jitter {
@@ -75,7 +76,7 @@ func (t *Timeline) observe(tm *term) (mono, wall int64) {
 	return mono, wall
 }
 
-// follow moves the anchor when the wall clock differs from tm's anchor.
+// follow moves the anchor to the wall clock if tm's anchor is too far from it.
 func (t *Timeline) follow(tm *term) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,9 +84,9 @@ func (t *Timeline) follow(tm *term) {
 		return // another call has moved the anchor, or nothing can be stamped
 	}
 	anchor := t.anchorNow()
-	// Invariant: no anchor is above the ceiling. An anchor equal to the ceiling would
-	// put stamps ahead by more than a lease, and calls would have to wait that long
-	// once the wall clock is right.
+	// Invariant: no anchor is above the ceiling. If the anchor were lowered only to
+	// the ceiling, stamps would be ahead by more than the length of a lease, and calls
+	// would have to wait that long once the wall clock is right again.
 	if anchor > t.ceiling {
 		anchor = tm.anchor
 	}
@@ -112,13 +113,13 @@ func (t *Timeline) follow(tm *term) {
 	}
 }
 
-// Now returns the time on which renewals are based: the wall clock, but never
-// less than the wall clock at the last Bind or SetFloor plus the monotonic time
-// since, so that no renewal asks for an expiry that lags because the wall clock
-// was set back. If the wall clock is ahead for a while, Now follows it there
-// and back. No call makes a stamp that is ahead of Now: while stamps are ahead
-// of the wall clock (WithMaxBackward), Now is too. Before the first Bind, Now
-// returns the wall clock.
+// Now returns the time on which renewals are based. This is the wall clock, but
+// never less than the wall clock at the last Bind or SetFloor plus the monotonic
+// time that has passed since then. So no renewal requests an expiry that is too
+// early because the wall clock was set back. If the wall clock is ahead for a
+// while, Now follows it forward and back. No call makes a stamp that is ahead of
+// Now: while stamps are ahead of the wall clock (WithMaxBackward), Now is ahead as
+// well. Before the first Bind, Now returns the wall clock.
 func (t *Timeline) Now() time.Time {
 	if t.absent() {
 		return time.Time{}
@@ -134,10 +135,11 @@ func (t *Timeline) Now() time.Time {
 	return time.Unix(0, max(wall, mono+floor))
 }
 
-// SetFloor replaces the lower bound of Now with at, when the monotonic clock reads
-// mono. It is for a caller that knows from another source that the wall clock is
-// right again after it was ahead at the Bind; without SetFloor, Now would stay
-// ahead. A timeline that is not bound ignores the call.
+// SetFloor replaces the lower bound of Now. The new bound is the time at when the
+// monotonic clock reads mono, and it advances with that clock. Call SetFloor if the
+// wall clock was ahead at the last Bind and another source shows that it is right
+// again; otherwise Now would stay ahead. SetFloor does nothing if the timeline is
+// not bound.
 func (t *Timeline) SetFloor(at time.Time, mono time.Duration) {
 	if t.absent() {
 		return

@@ -21,8 +21,8 @@ func wantStamp(t *testing.T, g *snowflake.Generator, want time.Time) ID {
 }
 
 // After a step back of up to WithMaxBackward, stamps are borrowed: they continue with the
-// monotonic clock and are counted as borrowed, until the wall clock has passed the last
-// stamp. Then stamps are the wall clock's again.
+// monotonic clock until the wall clock has passed the last stamp. Stats reports how far
+// they are ahead. After that, stamps follow the wall clock again.
 func TestSmallStepBack(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -43,7 +43,7 @@ func TestSmallStepBack(t *testing.T) {
 }
 
 // After a larger step back, calls fail until the clock has passed the last stamp. The
-// error says how long that will take.
+// error contains the time that this will take.
 func TestLargeStepBack(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := newFrozen()
@@ -85,8 +85,8 @@ func TestLargeStepBack(t *testing.T) {
 	})
 }
 
-// With WithMaxBackward(0) nothing is borrowed. The smallest value of all generators on the
-// timeline counts.
+// With WithMaxBackward(0), no stamps are borrowed. The smallest value of all generators
+// on the timeline applies.
 func TestNoBorrow(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -102,9 +102,9 @@ func TestNoBorrow(t *testing.T) {
 }
 
 // A wall clock that was set back by mistake is put right. The first call that would
-// otherwise fail follows it, even if no agent calls Now.
+// otherwise fail moves the anchor to the right time, even if no agent calls Now.
 func TestLargeStepBackIsUndone(t *testing.T) {
-	for _, back := range []time.Duration{time.Minute, 3 * 365 * 24 * time.Hour} { // the latter is before the epoch
+	for _, back := range []time.Duration{time.Minute, 3 * 365 * 24 * time.Hour} { // the second step leads to before the epoch
 		forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 			clock := newFrozen()
 			_, g := bind(t, clock, free())
@@ -125,8 +125,8 @@ func TestLargeStepBackIsUndone(t *testing.T) {
 	}
 }
 
-// A step forward, or a suspend that only the wall clock shows, moves the anchor:
-// stamps are the wall clock's from the next tick on.
+// A step forward, or a suspend that only the wall clock shows, moves the anchor: stamps
+// follow the wall clock from the next tick on.
 func TestStepForward(t *testing.T) {
 	for _, step := range []time.Duration{11 * ms, time.Hour, 24 * 365 * time.Hour} {
 		clock := newFrozen()
@@ -138,7 +138,7 @@ func TestStepForward(t *testing.T) {
 		if now := tl.Now(); !now.Equal(clock.Wall()) {
 			t.Errorf("Now is %v, want the wall clock's %v", now, clock.Wall())
 		}
-		clock.step(-step) // and back: Now follows, unless stamps are borrowed
+		clock.step(-step) // the clock steps back: Now follows, unless stamps are borrowed
 		clock.advance(ms)
 		want := clock.Wall()
 		if step <= time.Second {
@@ -153,7 +153,8 @@ func TestStepForward(t *testing.T) {
 	}
 }
 
-// A suspend that the monotonic clock shows is not counted as a step: time has passed.
+// A suspend that the monotonic clock includes is not counted as a step, since time has
+// really passed.
 func TestSuspend(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -169,8 +170,8 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// A wall clock that jumps past the span's end does not move that end: the span is as the
-// last renewal confirmed it.
+// If the wall clock jumps past the span's end, that end does not move: only a confirmed
+// renewal moves it.
 func TestStepForwardPastTheSpan(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -184,7 +185,7 @@ func TestStepForwardPastTheSpan(t *testing.T) {
 	wantStamp(t, g, clock.Wall())
 }
 
-// The thread may lose the CPU between reading one clock and the other. Then the anchor
+// The thread may lose the CPU between the readings of the two clocks. Even so, the anchor
 // does not move, and no stamp is ahead of the clock.
 func TestSlowReadings(t *testing.T) {
 	clock := newFrozen()
@@ -210,8 +211,8 @@ func TestSlowReadings(t *testing.T) {
 	}
 }
 
-// The agent binds a span before there is a generator. Its clock follows the wall clock
-// even then, and only real steps are counted.
+// An agent binds a span before there is a generator. Even so, the timeline's clock
+// follows the wall clock, and only real steps are counted.
 func TestNowWithoutAGenerator(t *testing.T) {
 	clock := newFrozen()
 	tl := snowflake.NewTimeline(clock)
@@ -245,11 +246,11 @@ func TestClockBeforeTheEpoch(t *testing.T) {
 	})
 }
 
-// wild is a clock in a synctest bubble with an error, a drift and steps.
+// wild is a clock for synctest bubbles that has an error and a drift, and that steps.
 type wild struct {
 	start time.Time
 	rate  float64 // of both clocks
-	drift float64 // of the wall clock against the other
+	drift float64 // of the wall clock, relative to the monotonic clock
 	shift time.Duration
 }
 
@@ -262,8 +263,8 @@ func (c *wild) Wall() time.Time {
 }
 
 // Whatever the clock does, IDs grow and no stamp is ahead of Now. Unless the clock has
-// just stepped back, no stamp is far from the wall clock. The waits are time.Sleep, so
-// that virtual time moves.
+// just stepped back, no stamp is far from the wall clock. All waits use time.Sleep, so
+// that virtual time advances.
 func TestWildClocks(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
@@ -315,8 +316,8 @@ func TestWildClocks(t *testing.T) {
 	}
 }
 
-// The machine's own clocks work in a synctest bubble, where time moves when all goroutines
-// wait.
+// The machine's own clocks work in a synctest bubble, where time advances only when all
+// goroutines wait.
 func TestSystemClockInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := snowflake.Default()
@@ -332,7 +333,7 @@ func TestSystemClockInABubble(t *testing.T) {
 				}
 			}()
 		}
-		synctest.Wait() // they wait by sleeping, so this returns at once
+		synctest.Wait() // the callers wait by sleeping, so this returns at once
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if s := g.Stats(); s.Issued != 40_000 {
@@ -344,9 +345,9 @@ func TestSystemClockInABubble(t *testing.T) {
 	})
 }
 
-// Before the first Bind, Now is the wall clock. Afterwards, Now follows a wall clock that
-// steps ahead, and steps back with it, but never to before the clock at the Bind, or at a
-// SetFloor since then.
+// Before the first Bind, Now is the wall clock. Afterwards, Now follows the wall clock
+// when it steps ahead, and when it steps back. But Now is never earlier than the clock of
+// the last Bind or SetFloor.
 func TestNowIsNeverBehindTheClockOfTheBind(t *testing.T) {
 	clock := newFrozen()
 	tl := snowflake.NewTimeline(clock)
@@ -354,7 +355,7 @@ func TestNowIsNeverBehindTheClockOfTheBind(t *testing.T) {
 	if got, want := tl.Now(), clock.Wall(); !got.Equal(want) {
 		t.Errorf("before a Bind: got %v, want %v", got, want)
 	}
-	if err := tl.Bind(free()); err != nil { // before there is a generator, as an agent does
+	if err := tl.Bind(free()); err != nil { // bound before there is a generator, as an agent does
 		t.Fatal(err)
 	}
 	right := clock.Wall() // the reading of a clock that was never set
@@ -382,9 +383,9 @@ func TestNowIsNeverBehindTheClockOfTheBind(t *testing.T) {
 	}
 }
 
-// The wall clock is an hour ahead for two seconds. Once it is right again, so are the
-// clock of renewals and the clock of stamps. If IDs were made in between, calls wait
-// until the clock has passed them, since IDs grow.
+// The wall clock is an hour ahead for two seconds. Once it is right again, the clock of
+// renewals and the clock of stamps are right too. If IDs were made in those two seconds,
+// calls wait until the clock has passed those IDs, since IDs must grow.
 func TestGlitchHeals(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		clock := newFrozen()
@@ -419,7 +420,7 @@ func TestGlitchHeals(t *testing.T) {
 // Stamps do not follow a wall clock that is above the ceiling, even in a span of hours.
 // They continue with the monotonic clock, and no call waits once the wall clock is right
 // again. A renewal raises or lowers the ceiling, and stamps then follow the wall clock up
-// to there.
+// to the new ceiling.
 func TestCeiling(t *testing.T) {
 	clock := newFrozen()
 	const ahead = 16 * time.Second
@@ -483,7 +484,7 @@ func TestCeiling(t *testing.T) {
 	clock.advance(ms)
 	make1(clock.Wall())
 	tl.Seal()
-	tl.SetCeiling(snowflake.Ceiling{At: time.UnixMilli(math.MinInt64), Mono: math.MaxInt64}) // nothing is bound: ignored
+	tl.SetCeiling(snowflake.Ceiling{At: time.UnixMilli(math.MinInt64), Mono: math.MaxInt64}) // the timeline is not bound, so the call does nothing
 	if err := tl.Bind(free()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,17 +6,19 @@ import (
 )
 
 // Block is a generator for one goroutine in a hot loop. It draws a few dozen
-// tickets at once from the shared state and uses them without sharing, so it
-// scales with the cores where Next does not. Each call checks the clock and the
-// fence, as Next does; the wall clock is read when the block draws.
+// tickets at once from the shared state and then uses them without touching that
+// state. So its throughput grows with the number of cores, unlike that of Next.
+// Each call checks the clock and the fence, as Next does; the wall clock is read
+// when the block draws tickets.
 //
-// Its IDs increase strictly. Relative to the IDs of other goroutines they are
-// ordered only to the tick (to WithCatchUp when saturated). A Block is not safe for
-// concurrent use and must not be copied, which vet reports. It need not be closed:
-// unused tickets are lost, and a release counts them as stamped.
+// Its IDs increase strictly. Relative to the IDs of other goroutines, their order
+// is exact only to the tick, or to WithCatchUp while the generator is saturated. A
+// Block is not safe for concurrent use and must not be copied; vet reports copies.
+// It need not be closed: unused tickets are lost, and a release treats them as
+// stamped.
 type Block struct {
 	_    noCopy    // two copies would hand out the same tickets
-	_    [128]byte // keeps the blocks of several goroutines in one slice off the same cache line
+	_    [128]byte // keeps blocks of different goroutines in one slice on different cache lines
 	g    *Generator
 	tm   *term
 	next uint64
@@ -38,7 +40,8 @@ func (g *Generator) Block() *Block {
 	return &Block{g: g, tm: g.t.term.Load(), size: firstBlock}
 }
 
-// Next returns the next ID like Generator.Next, from the block.
+// Next returns the next ID, as Generator.Next does, but from the tickets of the
+// block.
 func (b *Block) Next() (ID, error) {
 	if b != nil && b.next < b.end {
 		tm := b.tm
@@ -53,9 +56,9 @@ func (b *Block) Next() (ID, error) {
 	return b.refill()
 }
 
-// refill drops the remaining tickets, which belong to a past tick or term,
-// and draws new ones. If none remained, it draws twice as many as before, up to
-// lastBlock or a sixteenth of a tick.
+// refill drops the remaining tickets, which belong to a past tick or term, and
+// draws new tickets. If no tickets remained, it draws twice as many as the last
+// time, up to lastBlock or a sixteenth of a tick.
 func (b *Block) refill() (ID, error) {
 	if b == nil || b.g == nil || b.g.t == nil {
 		return 0, errNotNew
@@ -78,10 +81,10 @@ func (b *Block) refill() (ID, error) {
 	return tm.id(first), nil
 }
 
-// NextN fills dst with increasing IDs. It draws as many at once as the tick
-// has left, which takes less than a nanosecond per ID, and waits for the next
-// tick as NextContext does. The first n elements of dst are valid even if the
-// error is not nil.
+// NextN fills dst with increasing IDs. It draws all IDs that are left in the tick
+// at once, as far as they are needed, which takes less than a nanosecond per ID.
+// It waits for the next tick as NextContext does. The first n elements of dst are
+// valid even if the error is not nil.
 func (g *Generator) NextN(ctx context.Context, dst []ID) (n int, err error) {
 	for n < len(dst) {
 		tm, first, got, err := g.reserve(uint64(len(dst) - n))

@@ -14,20 +14,20 @@ const (
 	clockBoottime  = 7
 )
 
-// bootAhead is CLOCK_BOOTTIME - CLOCK_MONOTONIC when the process began, so that
-// earlier suspends do not count. The thread may lose the CPU between the two
-// readings; reading monotonic first then makes the base too large, never too
-// small.
+// bootAhead is CLOCK_BOOTTIME - CLOCK_MONOTONIC when the process began. It is
+// subtracted so that earlier suspends are not included. The thread may lose the
+// CPU between the two readings. Since the monotonic clock is read first, bootAhead
+// can then be too large, but never too small.
 var bootAhead, haveBoot = func() (int64, bool) {
 	mono, ok1 := gettime(clockMonotonic)
 	boot, ok2 := gettime(clockBoottime)
 	return boot - mono, ok1 && ok2
 }()
 
-// suspendedSinceStart is how long the machine was suspended since the process
-// began, in ns. Reading boot time first makes the result too small when the
-// thread loses the CPU in between, never too large; the next check finds the
-// rest.
+// suspendedSinceStart returns how long the machine has been suspended since the
+// process began, in ns. The boot time is read first. So if the thread loses the
+// CPU between the two readings, the result is too small, never too large, and the
+// next check finds the rest.
 func suspendedSinceStart() int64 {
 	boot, ok1 := gettime(clockBoottime)
 	mono, ok2 := gettime(clockMonotonic)
@@ -37,24 +37,24 @@ func suspendedSinceStart() int64 {
 	return boot - mono - bootAhead
 }
 
-// gettime calls clock_gettime(2) directly. The call never blocks, so the Go
-// scheduler need not be told.
+// gettime calls clock_gettime(2) directly. The call never blocks, so RawSyscall
+// can be used, which does not inform the Go scheduler.
 func gettime(clock uintptr) (int64, bool) {
 	var ts syscall.Timespec
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0) //nolint:gosec // the kernel fills ts in before it returns
 	return ts.Nano(), errno == 0
 }
 
-// preciseSleep waits for d, accurate to some 60 µs. Go's own timers round waits
-// below a millisecond up to a millisecond, which at 4,096 IDs per millisecond
-// would lose a whole tick. The thread blocks, so callers keep d short.
+// preciseSleep waits for d, with an accuracy of about 60 µs. Go's own timers round
+// waits below a millisecond up to a millisecond. At 4,096 IDs per millisecond,
+// that would lose a whole tick. The thread blocks, so callers keep d short.
 func preciseSleep(d time.Duration) {
 	ts := syscall.NsecToTimespec(int64(d))
 	_ = syscall.Nanosleep(&ts, nil) // an early return is fine: callers check the clock again
 }
 
-// The page of a VMClock device: linux/include/uapi/linux/vmclock-abi.h. Its fields
-// are little endian.
+// These are offsets and values in the page of a VMClock device; see
+// linux/include/uapi/linux/vmclock-abi.h. The fields are little endian.
 const (
 	vmclockMagic      = 0x4b4c4356 // "VCLK", at 0
 	vmclockSize       = 4          // offset of the region's size, 32 bits
@@ -70,9 +70,9 @@ const (
 // is none.
 var machineGeneration = sync.OnceValue(func() *uint64 { return mapGeneration("/dev/vmclock0") })
 
-// mapGeneration maps the generation counter of a VMClock device for as long as the
-// process lives. It returns nil if the device is missing, cannot be read or has no
-// such counter.
+// mapGeneration maps the generation counter of a VMClock device into memory for as
+// long as the process lives. It returns nil if the device is missing, cannot be
+// read or has no generation counter.
 func mapGeneration(path string) *uint64 {
 	device, err := os.Open(path) //nolint:gosec // the names are constants
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"unsafe"
 )
 
-// For every call, a detected suspend counts as time passed: the time that time.Since
-// lacks is added. (The tick is 10 ms, so that by the clock that had stopped, the calls
-// before and after the suspend are in the same tick.)
+// For every call, a detected suspend is added to the time that has passed, since
+// time.Since does not include it. The tick is 10 ms, so that by the clock that does not
+// include the suspend, the calls before and after the suspend are in the same tick.
 func TestSuspendCountsAsTimePassed(t *testing.T) {
 	const gap = time.Minute
 	for name, call := range map[string]func(*Generator) func() (ID, error){
@@ -41,17 +41,17 @@ func TestSuspendCountsAsTimePassed(t *testing.T) {
 		if id, err := f(); err != ErrFenced {
 			t.Errorf("%s: %d, %v, want ErrFenced", name, id, err)
 		}
-		suspended.Add(-int64(gap)) // affects no other test, since none has a timeline now
+		suspended.Add(-int64(gap)) // this does not affect other tests, since no other timeline exists now
 	}
 }
 
 func TestLooksForSuspends(t *testing.T) {
 	gap := suspendedSinceStart()
-	if gap < -int64(time.Second) || gap > int64(time.Second) { // this machine is not suspended meanwhile
+	if gap < -int64(time.Second) || gap > int64(time.Second) { // this assumes that the machine is not suspended during the test
 		t.Errorf("got a suspension of %v, want at most 1 s", time.Duration(gap))
 	}
-	// In a bubble the time since origin is decades. The next call outside of the bubble
-	// must read the clocks even so.
+	// In a bubble, the time since origin differs by decades. Even so, the next call outside
+	// the bubble must read the clocks.
 	synctest.Test(t, func(*testing.T) { lookForSuspend(time.Since(origin)) })
 	in := looked.Load()
 	lookForSuspend(time.Since(origin))
@@ -60,8 +60,8 @@ func TestLooksForSuspends(t *testing.T) {
 	}
 }
 
-// With an injected clock, every wait is a time.Sleep, including the first. In a bubble,
-// time would not advance if the thread slept in another way.
+// With an injected clock, every wait is a time.Sleep, including the first. If the thread
+// slept in any other way, time would not advance in a bubble.
 func TestInjectedClockSleepsInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tl, start := NewTimeline(bubbleClock{}), time.Now()
@@ -77,8 +77,8 @@ type bubbleClock struct{}
 func (bubbleClock) Wall() time.Time          { return time.Now() }
 func (bubbleClock) Monotonic() time.Duration { return time.Since(origin) }
 
-// device writes a file with the layout of a VMClock device, and returns its path and
-// the page, which a test may write to as a hypervisor does.
+// device creates a file with the layout of a VMClock device. It returns the file's path
+// and its page, to which a test may write as a hypervisor does.
 func device(t testing.TB, change func(page []byte)) (string, []byte) {
 	t.Helper()
 	page := make([]byte, os.Getpagesize())
@@ -108,11 +108,11 @@ func device(t testing.TB, change func(page []byte)) (string, []byte) {
 	return path, mapped
 }
 
-// restore changes a machine the way a hypervisor does when it restores the machine from a
-// snapshot.
+// restore changes the generation counter, as a hypervisor does when it restores a machine
+// from a snapshot.
 func restore(page []byte) { atomic.AddUint64((*uint64)(unsafe.Pointer(&page[104])), 1) }
 
-// mapGeneration uses only a device that has the counter.
+// mapGeneration returns a counter only if the device has one.
 func TestMapGeneration(t *testing.T) {
 	for name, change := range map[string]func(page []byte){
 		"another magic":              func(page []byte) { page[0]++ },
@@ -160,8 +160,8 @@ func allOf(t testing.TB, g *Generator) map[string]func() (ID, error) {
 	}
 }
 
-// A restored machine is fenced at the next call of any kind. Only a Seal followed by the
-// Bind of a later claim ends the fence.
+// A restored machine is fenced at the next call of any kind. The fence ends only with a
+// Seal that is followed by the Bind of a later claim.
 func TestRestoredMachineIsFenced(t *testing.T) {
 	path, page := device(t, nil)
 	for _, strict := range []bool{false, true} {
@@ -221,7 +221,8 @@ func TestRestoredMachineIsFenced(t *testing.T) {
 	}
 }
 
-// generations is the clock of a machine that can be restored; waits let time pass.
+// generations is the clock of a machine that can be restored from a snapshot. Its time
+// advances when a call waits.
 type generations struct {
 	stepped
 	generation uint64
@@ -237,9 +238,9 @@ func (c *generations) Sleep(d time.Duration) {
 	}
 }
 
-// A call that waits with a ticket when the snapshot is taken does not get its ID, because
-// it waits with the same ticket in the other copy. This holds whether the call wakes
-// first or a Seal comes first.
+// If a call waits with a ticket when the snapshot is taken, it does not get its ID,
+// because in the other copy the same call waits with the same ticket. This is so whether
+// the call wakes up first or a Seal comes first.
 func TestTicketsOfACopyAreVoid(t *testing.T) {
 	for _, seal := range []bool{false, true} {
 		clock := &generations{stepped: stepped{wall: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}}
@@ -251,7 +252,7 @@ func TestTicketsOfACopyAreVoid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for { // until the next call has to wait
+		for { // make IDs until the next call has to wait
 			if _, err := g.TryNext(); err != nil {
 				break
 			}
@@ -288,7 +289,8 @@ func TestRestoredMachineWhoseClockIsSet(t *testing.T) {
 	}
 }
 
-// Measures the cost of the VMClock counter; compare with BenchmarkNext.
+// BenchmarkNextWithVMClock measures the cost of the VMClock counter. Compare it with
+// BenchmarkNext.
 func BenchmarkNextWithVMClock(b *testing.B) {
 	path, _ := device(b, nil)
 	for name, machine := range map[string]*uint64{"without": nil, "with": mapGeneration(path)} {

@@ -9,11 +9,12 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// noon is when the clocks of these tests begin.
+// noon is the time at which the clocks of these tests begin.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// frozen is a clock that moves only by its methods. Unlike snowflaketest.Clock
-// it does not move when a generator waits: asleep, if set, is called instead.
+// frozen is a clock that moves only when its methods are called. Unlike
+// snowflaketest.Clock, it does not move when a generator waits. Instead it
+// calls asleep, if that is set.
 type frozen struct {
 	mu   sync.Mutex
 	wall time.Time
@@ -21,7 +22,8 @@ type frozen struct {
 
 	asleep func(d time.Duration)
 	sleeps int
-	// Called just before and just after a monotonic reading.
+	// These functions are called just before and just after a monotonic
+	// reading.
 	beforeRead, read func()
 }
 
@@ -46,7 +48,7 @@ func (c *frozen) Monotonic() time.Duration {
 	return mono
 }
 
-// onRead lets f run once, after the next monotonic reading.
+// onRead calls f once, after the next monotonic reading.
 func (c *frozen) onRead(f func()) {
 	c.read = func() { c.read = nil; f() }
 }
@@ -60,7 +62,7 @@ func (c *frozen) Sleep(d time.Duration) {
 	}
 }
 
-// advance lets time pass; step sets the wall clock.
+// advance moves both clocks forward by d; step moves only the wall clock.
 func (c *frozen) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -48,27 +48,28 @@
 //   - Fixed node IDs are not checked for uniqueness.
 //   - A machine that is restored from a snapshot is fenced only if Linux has a VMClock
 //     device (Timeline.Copied).
-//   - IDs of different nodes are ordered by the millisecond at best, as far as their
-//     clocks agree.
-//   - While callers ask for more IDs than a tick has, stamps may be up to WithCatchUp
-//     (16 ms) old.
+//   - IDs of different nodes are in the order of their milliseconds at best, and only
+//     as far as the nodes' clocks agree.
+//   - While callers request more IDs than a tick contains, stamps may be up to
+//     WithCatchUp (16 ms) old.
 //   - The default layout has at most 4,096 IDs per millisecond and node. Callers that
-//     ask for more wait.
+//     request more have to wait.
 //   - IDs are not secret. They can be guessed, and reveal when and by which node they
 //     were generated.
 //
 // # When not to use it
 //
-// If 128 bits are fine, use UUIDv7 or ULID: they need no node ID and no lease. If
-// one database generates all IDs, use its sequence. If an ID must not reveal its
-// time, use a random one.
+// If IDs may have 128 bits, use UUIDv7 or ULID, which need no node ID and no lease.
+// If one database generates all IDs, use its sequence. If an ID must not reveal its
+// time, use a random ID.
 //
 // # Files
 //
-//   - term.go has the state word and composes the bits of an ID.
-//   - generator.go has the fast path, which runs millions of times per second.
+//   - term.go contains the state word and composes the bits of an ID.
+//   - generator.go contains the fast path, which runs millions of times per second.
 //   - slow.go handles every case that the fast path cannot.
 //   - anchor.go makes stamps follow the wall clock.
-//   - timeline.go has the methods with which the lease agent starts and extends a span.
-//   - fence.go has the methods that end a span.
+//   - timeline.go contains the methods with which the lease agent starts and extends
+//     a span.
+//   - fence.go contains the methods that end a span.
 package snowflake

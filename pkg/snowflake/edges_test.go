@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// go vet complains about copies of a Block, which would repeat its IDs, and about copies
-// of the other types with state.
+// go vet reports copies of a Block, which would repeat the Block's IDs, and copies of
+// the other types with state.
 func TestVetComplainsAboutCopies(t *testing.T) {
 	const file = "testdata/copies/copies.go"
 	src, err := os.ReadFile(file)
@@ -35,8 +35,8 @@ func TestVetComplainsAboutCopies(t *testing.T) {
 	}
 }
 
-// The types with state have the mark that go vet looks for. This is tested for builds
-// without vet, and for mutants.
+// The types with state contain the marker that go vet looks for. This test covers
+// builds without vet, and mutants.
 func TestTypesWithStateAreMarked(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[snowflake.Block](), reflect.TypeFor[snowflake.Generator](), reflect.TypeFor[snowflake.Timeline](),
@@ -51,7 +51,8 @@ func TestTypesWithStateAreMarked(t *testing.T) {
 	}
 }
 
-// Nil and zero values cause errors that say what to use, not panics.
+// Nil and zero values do not cause panics. They cause errors that name what to use
+// instead.
 func TestNewRefusesNil(t *testing.T) {
 	var none *snowflake.Timeline
 	for name, c := range map[string]struct {
@@ -79,7 +80,7 @@ type noTimeline struct{}
 
 func (noTimeline) Timeline() *snowflake.Timeline { return nil }
 
-// Bind refuses node IDs that no pool has, and names them.
+// If no pool can have a node ID, Bind returns an error that names this node ID.
 func TestBindRefusesNodeIDs(t *testing.T) {
 	for _, n := range []int{-1, math.MinInt, math.MaxInt} {
 		s := free()
@@ -90,7 +91,8 @@ func TestBindRefusesNodeIDs(t *testing.T) {
 	}
 }
 
-// Times and durations at the limits of their types are treated like any others.
+// Times and durations at the limits of their types are handled like all other
+// values.
 func TestExtremeSpans(t *testing.T) {
 	far := time.UnixMilli(math.MaxInt64)
 	early := time.UnixMilli(math.MinInt64)
@@ -162,8 +164,8 @@ func TestInvalidLayoutsDoNotPanic(t *testing.T) {
 	}
 }
 
-// Long past the end of its time field, a layout makes no IDs: the tick does not wrap
-// around into ticks that were stamped, or to ID 0.
+// Long past the end of the layout's time field, no IDs are made: the tick does not
+// wrap around to a tick that was stamped before, or to ID 0.
 func TestLongPastTheEnd(t *testing.T) {
 	for _, l := range []snowflake.Layout{
 		{Epoch: noon, Tick: ms, TimeBits: 20, NodeBits: 4, SequenceBits: 39}, // 17 minutes
@@ -172,7 +174,7 @@ func TestLongPastTheEnd(t *testing.T) {
 		{Epoch: noon, Tick: ms, TimeBits: 41, NodeBits: 10, SequenceBits: 12},
 	} {
 		forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
-			for _, past := range []int64{0, 1, 2, 3, 31, 63, 1023, 2047} { // in lengths of the time field
+			for _, past := range []int64{0, 1, 2, 3, 31, 63, 1023, 2047} { // as a multiple of the time field's length
 				for _, on := range []time.Duration{0, ms, 50 * ms} {
 					away := l.Expires().Sub(noon)
 					if away > time.Duration(math.MaxInt64)/(2*2048) && past > 1 {
@@ -195,7 +197,7 @@ func TestLongPastTheEnd(t *testing.T) {
 	}
 }
 
-// In a span that begins past the end of the time field, the first tick does not wrap
+// If a span begins past the end of the time field, its first tick does not wrap
 // around either.
 func TestSpanPastTheEnd(t *testing.T) {
 	for name, l := range layouts {

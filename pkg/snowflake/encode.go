@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// The encodings of an ID. Base32, Base58 and Bytes have the same length for all
-// IDs, so they sort like the IDs. An Append method allocates nothing if the
-// slice has room.
+// An ID has the following encodings. The results of Base32, Base58 and Bytes
+// have the same length for all IDs, so they sort in the order of the IDs. An
+// Append method allocates nothing if the slice has room.
 //
 //	decimal   digits                            1 to 19 characters
 //	base32    Crockford's, upper case           13   crockford.com/base32.html
@@ -66,9 +66,9 @@ func (id ID) Bytes() [8]byte {
 
 // Parse reads the decimal digits of an ID. Its error, like those of the other
 // Parse functions, wraps ErrSyntax and describes the problem: the length, a
-// character and its position, or a number above 2^63-1. Negative IDs, signs,
-// spaces and, except in "0" itself, leading zeros are not accepted: an ID has only
-// one text.
+// character and its position, or a number above 2^63-1. Negative numbers,
+// signs, spaces and, except in "0" itself, leading zeros are not accepted, so
+// that each ID has only one text.
 func Parse(s string) (ID, error) { return parse(s) }
 
 func parse[T string | []byte](s T) (ID, error) {
@@ -76,7 +76,7 @@ func parse[T string | []byte](s T) (ID, error) {
 	if len(s) == 0 || len(s) > maxLen {
 		return 0, lengthError("decimal", string(s), fmt.Sprintf("1 to %d", maxLen))
 	}
-	// Two texts of one ID would be two keys in a map, a cache or a URL.
+	// If one ID had two texts, it would have two keys in a map, a cache or a URL.
 	if s[0] == '0' && len(s) > 1 {
 		return 0, charError("decimal", string(s), 0)
 	}
@@ -91,8 +91,8 @@ func parse[T string | []byte](s T) (ID, error) {
 	return fit("decimal", string(s), v)
 }
 
-// ParseBase32 parses Crockford's base 32, 13 characters. As Crockford defines
-// it, lower case is read as upper case, I and L as 1, and O as 0.
+// ParseBase32 parses 13 characters in Crockford's base 32. As Crockford
+// specifies, lower case is read as upper case, I and L as 1, and O as 0.
 func ParseBase32(s string) (ID, error) {
 	if len(s) != base32Len {
 		return 0, lengthError("base32", s, "13")
@@ -105,7 +105,8 @@ func ParseBase32(s string) (ID, error) {
 		}
 		v = v<<5 | uint64(d)
 	}
-	// 13 characters are 65 bits: the bits of the first one above 63 are lost in v.
+	// 13 characters are 65 bits. A first digit above 7 would set the sign bit, or
+	// bits that v cannot hold.
 	if base32Digit[s[0]] > 7 {
 		return 0, overflowError("base32", s)
 	}
@@ -131,7 +132,7 @@ func ParseBase58(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// FromBytes decodes a result of Bytes.
+// FromBytes decodes an ID from a result of Bytes.
 func FromBytes(b []byte) (ID, error) {
 	if len(b) != 8 {
 		return 0, fmt.Errorf("snowflake: %w: %d bytes; want 8", ErrSyntax, len(b))
@@ -171,7 +172,8 @@ func fit(encoding, s string, v uint64) (ID, error) {
 	return ID(v), nil
 }
 
-// Errors show at most the first 40 bytes of a text, which may come from anyone.
+// Errors show at most the first 40 bytes of a text, since the text may come
+// from an untrusted source.
 
 func lengthError(encoding, s, want string) error {
 	return fmt.Errorf("snowflake: %w: %s %.40q has %d characters; want %s", ErrSyntax, encoding, s, len(s), want)
@@ -213,7 +215,8 @@ func (id ID) MarshalJSON() ([]byte, error) {
 	return append(id.AppendDecimal(append(b, '"')), '"'), nil
 }
 
-// UnmarshalJSON reads a string or a number. null leaves id unchanged.
+// UnmarshalJSON reads a string or a number. If the value is null, id stays
+// unchanged.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -256,8 +259,8 @@ func (id *ID) set(v ID, err error) error {
 	return err
 }
 
-// Number is an ID that is a number in JSON, for layouts that are
-// JavaScriptSafe, such as JS53.
+// Number is an ID that is encoded as a number in JSON. It is for layouts that
+// are JavaScriptSafe, such as JS53.
 type Number ID
 
 // maxSafe is JavaScript's Number.MAX_SAFE_INTEGER.

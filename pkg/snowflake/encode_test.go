@@ -33,7 +33,7 @@ var (
 	_ slog.LogValuer             = ID(0)
 )
 
-// encodings are all encodings, as functions to and from strings.
+// encodings contains all encodings, as functions to and from strings.
 var encodings = []struct {
 	name   string
 	format func(ID) string
@@ -75,8 +75,8 @@ func TestKnownEncodings(t *testing.T) {
 	}
 }
 
-// Every encoding decodes to the original value, and encodings of a fixed length sort like
-// the IDs.
+// Every encoded ID decodes to the original ID, and encodings of a fixed length sort in
+// the order of the IDs.
 func FuzzRoundTrip(f *testing.F) {
 	for _, id := range []int64{0, 1, 4095, 4096, math.MaxInt32, 1<<53 - 1, 1 << 53, 132680284897308673, math.MaxInt64} {
 		f.Add(id, id-1)
@@ -101,7 +101,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// Every text is either parsed as an ID or refused with ErrSyntax.
+// Every text is either parsed as an ID or rejected with ErrSyntax.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "0", "-1", "+1", "9223372036854775807", "9223372036854775808", "7ZZZZZZZZZZZZ", "8000000000000", "NQm6nKp8qFC", "NQm6nKp8qFD", "zzzzzzzzzzz", `"12"`, "null", "1e3"} {
 		f.Add(s)
@@ -149,7 +149,7 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 		{1, "03NV00GH00WU1", `has 'U' at 11`},
 		{2, "1Js496h5uc0", `has '0' at 10`},
 		{2, "NQm6nKp8qFD", "above 2^63-1"},
-		{2, "zzzzzzzzzzz", "above 2^63-1"}, // wraps past 2^64 too
+		{2, "zzzzzzzzzzz", "above 2^63-1"}, // this value also overflows 64 bits
 		{2, "1Js496h5uc41", "has 12 characters; want 11"},
 		{3, "1234567", "7 bytes; want 8"},
 		{3, "\xff2345678"[:8], "first bit"},

@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake/snowflaketest"
 )
 
-// A generator without a lease. With a lease, it is snowflake.New(agent).
+// This generator has no lease. With a lease, use snowflake.New(agent).
 func ExampleNew() {
 	node, err := leasefixed.New(7, snowflake.Default())
 	if err != nil {
@@ -31,7 +31,7 @@ func ExampleNew() {
 func ExampleGenerator_NextN() {
 	clock := snowflaketest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	ids, _ := snowflake.New(clock.Node(7))
-	batch := make([]snowflake.ID, 5000) // more than a millisecond has
+	batch := make([]snowflake.ID, 5000) // more IDs than fit one millisecond
 	n, err := ids.NextN(context.Background(), batch)
 	fmt.Println(n, err, batch[n-1].Time().Sub(batch[0].Time()))
 	// Output: 5000 <nil> 1ms

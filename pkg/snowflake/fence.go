@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Seal fences every generator at once until the next Bind, and returns the last
-// millisecond that was stamped since the last Bind, or the zero time if nothing
-// was stamped. (With a tick of 10 ms, it returns the last millisecond of the
-// tick. IDs that a Block has drawn count as stamped.) Every ID of the span,
-// including one that a call in progress is about to return, is in that
+// Seal fences every generator at once until the next Bind. It returns the last
+// millisecond that was stamped since the last Bind, or the zero time if nothing was
+// stamped. With a tick of 10 ms, it returns the last millisecond of the last tick.
+// Tickets that a Block has drawn are treated as stamped. Every ID of the span,
+// including an ID that a call in progress is about to return, is in that
 // millisecond or before it.
 func (t *Timeline) Seal() (last time.Time) {
 	if t.absent() {
@@ -21,8 +21,8 @@ func (t *Timeline) Seal() (last time.Time) {
 	return t.end(isSealed)
 }
 
-// Close seals permanently: calls fail with ErrClosed from now on. It may be
-// called again.
+// Close seals the timeline permanently: from then on, calls fail with ErrClosed.
+// Close may be called more than once.
 func (t *Timeline) Close() (last time.Time) {
 	if t.absent() {
 		return time.Time{}
@@ -57,10 +57,11 @@ func (t *Timeline) end(state lifeState) (last time.Time) {
 // deadline is set to a time in the past, and only then is the clock read. Every
 // call reads the clock before the deadline, so a call that did not see the new
 // deadline read the clock before seal did, and cannot stamp a tick later than
-// tm.last. The swap covers every ticket drawn so far and voids those of later
-// draws. A call that waits with a ticket and finds that the deadline has passed
-// calls verdict, and gets its ID if its tick had begun when seal read the clock,
-// so tm.last has really been stamped. Otherwise its ticket is void.
+// tm.last. The swap returns a state that includes every ticket drawn so far;
+// tickets drawn later are void. A call that waits with a ticket and finds that the
+// deadline has passed calls verdict. If the ticket's tick had begun when seal read
+// the clock, the call gets its ID, so tm.last has really been stamped. Otherwise
+// the ticket is void.
 func (t *Timeline) seal() {
 	tm := t.term.Load()
 	tm.deadline.Store(math.MinInt64)
@@ -72,10 +73,11 @@ func (t *Timeline) seal() {
 	tm.void = t.watched && t.copiedSince(tm)
 	before := tm.tickOf(tm.first)
 	tm.last = max(before, min(tm.tickOf(drawn), tm.begun(t.mono())))
-	// Draws that raced for the last tickets may have gone beyond the limit. Those
-	// tickets are void. A span that ends before the epoch has the limit 0, and
+	// Calls that raced for the last tickets may have drawn tickets beyond the limit.
+	// Those tickets are void. A span that ends before the epoch has the limit 0, and
 	// nothing was stamped in it. Without this bound, a release could reserve more
-	// than was confirmed, which would make the node ID unusable for that time.
+	// milliseconds than were confirmed, and the node ID could not be used until they
+	// had passed.
 	if limit := tm.tickOf(tm.limit.Load()); tm.last >= limit {
 		tm.last = max(before, max(limit, 1)-1)
 	}
@@ -85,9 +87,9 @@ func (t *Timeline) seal() {
 	t.drawn += drawn - tm.first
 }
 
-// verdict is called by a call that found tm fenced. It returns whether tm is
-// over and, if it is, the last tick that was stamped in it. err is the error
-// that the call must return now; nil means that there is another term to try.
+// verdict is called by a call that found tm fenced. It reports whether tm is over
+// and, if so, returns the last tick that was stamped in tm. err is the error that
+// the call must return now. If err is nil, there is another term to try.
 func (t *Timeline) verdict(tm *term) (over bool, last uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,20 +110,21 @@ func (t *Timeline) verdict(tm *term) (over bool, last uint64, err error) {
 	return over, last, err
 }
 
-// A machine that is restored from a snapshot may run twice. Then two processes have
-// the same lease, and each believes that it is the only one. Where Linux has a
-// VMClock device (/dev/vmclock0, readable by the process, with a generation
-// counter), the hypervisor changes a number in a mapped page before a restored
-// machine continues. Each call compares that number with its value at the beginning
-// of the term. A machine that is only paused, or moved to another host while it
-// runs, keeps its generation.
+// A machine that is restored from a snapshot may run more than once at the same
+// time. If so, two processes have the same lease, and each believes that it is the
+// only holder. Where Linux has a VMClock device (/dev/vmclock0, readable by the
+// process, with a generation counter), the hypervisor changes a number in a mapped
+// page before a restored machine continues. Each call compares that number with its
+// value at the beginning of the term. A machine that is only paused, or moved to
+// another host while it runs, keeps its generation.
 
 // Copied reports whether the machine was restored from a snapshot since NewTimeline
-// or the last Seal. Then every generator fails with ErrFenced from its next call on,
-// and Bind fails: everything claimed, requested or stamped since then belongs to
-// another copy as much as to this process. Give up the lease without lowering its
-// reservation, Seal, and claim with a new session. Copied always returns false
-// without a VMClock device or a Clock with the method Generation.
+// or the last Seal. If it was, every call of a generator fails with ErrFenced, and
+// Bind fails: everything that was claimed, requested or stamped since NewTimeline
+// or the last Seal may belong to another copy as well. The caller should give up
+// the lease without lowering its reservation, call Seal, and claim a node ID with a
+// new session. Copied always returns false if there is neither a VMClock device nor
+// a Clock with the method Generation.
 func (t *Timeline) Copied() bool { return t != nil && t.watched && t.generation() != t.known.Load() }
 
 // generation returns the machine's generation, or 0 if there is none.
@@ -135,8 +138,8 @@ func (t *Timeline) generation() uint64 {
 	return 0
 }
 
-// copiedSince reports whether tm began in another generation. Call it only if
-// t.watched.
+// copiedSince reports whether the machine's generation has changed since tm began.
+// Call it only if t.watched.
 func (t *Timeline) copiedSince(tm *term) bool {
 	if t.machine != nil { // short enough to be inlined
 		return atomic.LoadUint64(t.machine) != tm.generation
@@ -144,11 +147,12 @@ func (t *Timeline) copiedSince(tm *term) bool {
 	return t.generation() != tm.generation
 }
 
-// whenCopied is the clock reading used by calls on a term of another generation.
-// It is past every deadline.
+// whenCopied is the clock reading that calls use if the machine's generation has
+// changed since their term began. It is past every deadline.
 const whenCopied = math.MaxInt64
 
-// copiedError matches ErrFenced, but unlike it does not end with a renewal.
+// copiedError matches ErrFenced. Unlike other ErrFenced errors, it does not go away
+// with a renewal.
 type copiedError struct{}
 
 func (copiedError) Error() string {

@@ -15,7 +15,8 @@ import (
 
 const ms = time.Millisecond
 
-// calls are all the ways to request an ID, for tests of rules that hold for each of them.
+// calls contains all ways to request an ID, for tests of rules that apply to each of
+// them.
 var calls = map[string]func(*snowflake.Generator) func() (ID, error){
 	"Next": func(g *snowflake.Generator) func() (ID, error) { return g.Next },
 	"NextContext": func(g *snowflake.Generator) func() (ID, error) {
@@ -82,9 +83,9 @@ func TestNothingBeforeTheFirstBind(t *testing.T) {
 	})
 }
 
-// Stamps are fenced by their value: none is later than Until, and none is at or before
-// NotBefore, whatever the clocks say. Here the wall clock is half a second behind, so the
-// fence by the wall clock has no effect.
+// Stamps are fenced by their value: whatever the clocks show, no stamp is later than
+// Until, and none is at or before NotBefore. In this test the wall clock is half a second
+// behind, so the fence by the wall clock has no effect.
 func TestFenceByValue(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := newFrozen()
@@ -114,21 +115,21 @@ func TestFenceByValue(t *testing.T) {
 		if id := mustMake(t, f); !id.Time().Equal(noon.Add(6 * ms)) {
 			t.Errorf("after a renewal: got %v, want noon + 6 ms", id.Time())
 		}
-		tl.Extend(noon, 0) // nothing moves back
+		tl.Extend(noon, 0) // neither the end nor the deadline moves back
 		mustMake(t, f)
 		clock.advance(ms)
 		wantFenced(t, f, snowflake.ErrFenced)
 	})
 }
 
-// With a tick of 10 ms, a tick that is not wholly in the span is not used.
+// With a tick of 10 ms, a tick that is only partly in the span is not used.
 func TestFenceByValueInWholeTicks(t *testing.T) {
 	l := snowflake.Sonyflake()
 	clock := newFrozen()
 	s := free()
 	s.NotBefore, s.Until = noon.Add(3*ms), noon.Add(28*ms)
 	tl, g := bind(t, clock, s, snowflake.WithLayout(l))
-	wantFenced(t, g.TryNext, snowflake.ErrBusy) // this tick may have been another's
+	wantFenced(t, g.TryNext, snowflake.ErrBusy) // another holder may have used this tick
 	clock.advance(10 * ms)
 	if p := l.Decompose(next(t, g)); !p.Time.Equal(noon.Add(10 * ms)) {
 		t.Errorf("the first tick is %v, want noon + 10 ms", p.Time)
@@ -150,7 +151,7 @@ func TestFenceByValueInABatch(t *testing.T) {
 	clock.asleep = clock.advance
 	next(t, g) // waits: saturated
 	clock.step(-100 * ms)
-	clock.advance(9 * ms) // the stamps' clock is at 10 ms
+	clock.advance(9 * ms) // the clock of stamps is now at 10 ms
 	buf := make([]ID, 10*4096)
 	n, err := g.NextN(t.Context(), buf)
 	if err != snowflake.ErrFenced || n != 5*4096-1 {
@@ -163,8 +164,9 @@ func TestFenceByValueInABatch(t *testing.T) {
 	}
 }
 
-// A caller is about to queue for the last millisecond of the span when that millisecond
-// begins and others take all of its IDs. So the caller's ticket is outside the span.
+// A caller is about to queue for the last millisecond of the span. At that moment, the
+// millisecond begins and other callers take all of its IDs. So the caller's ticket is
+// outside the span.
 func TestFenceByValueInTheQueue(t *testing.T) {
 	l := snowflake.Default()
 	l.SequenceBits = 1
@@ -173,11 +175,11 @@ func TestFenceByValueInTheQueue(t *testing.T) {
 	s.Until = noon.Add(ms)
 	_, g := bind(t, clock, s, snowflake.WithLayout(l))
 	useUp(t, g)
-	clock.step(-100 * ms) // so that the wall clock does not fence
+	clock.step(-100 * ms) // so that the fence by the wall clock has no effect
 	clock.asleep = clock.advance
 	reads := 0
 	clock.beforeRead = func() {
-		if reads++; reads < 4 { // by Next, twice by reserve, and before the draw
+		if reads++; reads < 4 { // read by Next, twice by reserve, and before the draw
 			return
 		}
 		clock.beforeRead = nil
@@ -193,7 +195,7 @@ func TestFenceByValueInTheQueue(t *testing.T) {
 	}
 }
 
-// A call that began in time and whose deadline passes while it waits is refused.
+// If a call begins in time, but the deadline passes while it waits, the call is refused.
 func TestDeadlinePassesDuringAWait(t *testing.T) {
 	clock := newFrozen()
 	clock.asleep = clock.advance
@@ -239,9 +241,9 @@ func TestFenceHoldsForWhatABlockHasLeft(t *testing.T) {
 	wantFenced(t, b.Next, snowflake.ErrFenced)
 }
 
-// Calls are fenced by the wall clock, which is read once per tick, and in strict mode on
-// each call. Here it is 8 ms ahead, which is too little to move the anchor, so the fences
-// by value and by the monotonic clock have no effect.
+// Calls are fenced by the wall clock, which is read once per tick, or on each call in
+// strict mode. In this test it is 8 ms ahead, which is too little to move the anchor, so
+// the fences by value and by the monotonic clock have no effect.
 func TestFenceByWallClock(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		for _, strict := range []bool{false, true} {
@@ -256,7 +258,7 @@ func TestFenceByWallClock(t *testing.T) {
 			f := call(g)
 			mustMake(t, f)
 			clock.step(8 * ms)
-			if strict || strings.HasSuffix(t.Name(), "/Draw") { // Draw reads it each time
+			if strict || strings.HasSuffix(t.Name(), "/Draw") { // Draw reads the wall clock each time
 				wantFenced(t, f, snowflake.ErrFenced)
 			} else {
 				mustMake(t, f)
@@ -269,7 +271,7 @@ func TestFenceByWallClock(t *testing.T) {
 	})
 }
 
-// A strict block reads the wall clock for its remaining tickets as well.
+// In strict mode, a block also reads the wall clock for its remaining tickets.
 func TestFenceByWallClockInAStrictBlock(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -281,9 +283,9 @@ func TestFenceByWallClockInAStrictBlock(t *testing.T) {
 	wantFenced(t, b.Next, snowflake.ErrFenced)
 }
 
-// In sustained saturation, a tick begins with a caller that has waited, or passes within
-// the catch-up window, and never begins with a new caller. The wall clock fences then as
-// well.
+// While a generator stays saturated, each tick begins with a caller that has waited, or
+// has passed and is within the catch-up window. It never begins with a new caller. Even
+// so, the fence by the wall clock works.
 func TestFenceByWallClockWhenSaturated(t *testing.T) {
 	t.Run("a caller who waits", func(t *testing.T) {
 		clock := newFrozen()
@@ -302,14 +304,14 @@ func TestFenceByWallClockWhenSaturated(t *testing.T) {
 		f := call(g)
 		useUp(t, g)
 		clock.asleep = clock.advance
-		next(t, g) // waits, so the generator now counts as saturated
+		next(t, g) // waits, so the generator is now treated as saturated
 		clock.advance(10 * ms)
 		for i := range 4096 * 5 { // old ticks are used up one after the other, without a wait
 			if id := mustMake(t, f); !id.Time().Before(clock.Wall().Add(-ms)) {
 				t.Fatalf("%d: %v at %v: this test proves nothing", i, id.Time(), clock.Wall())
 			}
 		}
-		clock.step(9 * ms) // plus 1 ms, this is 20 ms after noon; a tick more would be outside the span
+		clock.step(9 * ms) // with the 1 ms from before, this is 20 ms after noon; one more tick would be outside the span
 		clock.advance(ms)
 		for i := range 4096 + 1 {
 			if _, err := f(); err != nil {
@@ -324,10 +326,11 @@ func TestFenceByWallClockWhenSaturated(t *testing.T) {
 	})
 }
 
-// The following tests are for mistakes that earlier prototypes made.
+// The following tests are for mistakes in earlier prototypes.
 
-// A refused call uses up no sequence number. Otherwise a fenced generator that is called
-// in a loop would run ahead, and could not stamp for hours after its renewal.
+// A refused call uses up no sequence number. Otherwise the state of a fenced generator
+// that is called in a loop would run ahead, and the generator could not stamp for hours
+// after a renewal.
 func TestRefusedCallsUseNothingUp(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := newFrozen()
@@ -364,7 +367,7 @@ func TestRefusedCallsUseNothingUp(t *testing.T) {
 	})
 }
 
-// Callers that give up do not push the state more than a tick ahead of the clock either.
+// Callers that give up do not push the state more than one tick ahead of the clock.
 func TestCancelledCallsUseLittleUp(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -386,8 +389,9 @@ func TestCancelledCallsUseLittleUp(t *testing.T) {
 	}
 }
 
-// In the last, partial millisecond, the deadline in nanoseconds and the span's end in
-// milliseconds disagree. Calls are fenced then, and do not loop.
+// In the last millisecond of a span, which may be partial, the deadline in nanoseconds
+// and the span's end in milliseconds disagree. Calls in that millisecond are fenced and
+// do not loop.
 func TestPartialLastMillisecond(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := newFrozen()
@@ -401,10 +405,10 @@ func TestPartialLastMillisecond(t *testing.T) {
 	})
 }
 
-// A Bind that waits for the lock while Close seals comes before both steps of Close or
-// after them, never in between. A mutex goes next to a waiter that has waited for more
-// than a millisecond, so this Bind would come in between if Close released the lock
-// there.
+// Close first seals the timeline and then sets its state. A Bind that waits for the lock
+// meanwhile runs before both steps or after both, never in between. A mutex is passed
+// first to a waiter that has waited for more than a millisecond. So this Bind would run
+// in between if Close released the lock between its steps.
 func TestBindDuringClose(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -412,11 +416,11 @@ func TestBindDuringClose(t *testing.T) {
 	var waits, closes atomic.Bool
 	clock.read = func() { // the goroutine that reads the clock here holds the lock
 		switch {
-		case waits.CompareAndSwap(false, true): // the Bind below
+		case waits.CompareAndSwap(false, true): // this is the Bind below
 			go func() { s := free(); s.NodeID = 8; bound <- tl.Bind(s) }()
 			awaitStack(t, "(*Timeline).Bind", 2, "sync.Mutex.Lock")
 			spin(2 * ms)
-		case closes.CompareAndSwap(true, false): // Close, which took the lock before the other Bind was awake
+		case closes.CompareAndSwap(true, false): // this is Close, which took the lock before the other Bind woke up
 			spin(5 * ms)
 		}
 	}
@@ -433,7 +437,8 @@ func TestBindDuringClose(t *testing.T) {
 	}
 }
 
-// awaitStack waits until n goroutines are in a function, and one of them waits in a state.
+// awaitStack waits until n goroutines are in the given function, and one of them is in
+// the given wait state.
 func awaitStack(t *testing.T, function string, n int, state string) {
 	t.Helper()
 	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); runtime.Gosched() {
@@ -453,16 +458,16 @@ func awaitStack(t *testing.T, function string, n int, state string) {
 	t.Errorf("none of %d goroutines in %s waits in %q", n, function, state)
 }
 
-// spin lets real time pass for goroutines that wait for a mutex, since there is no event
-// to wait for. (A mutex measures how long its waiters have waited.)
+// spin lets real time pass for goroutines that wait for a mutex. A mutex measures how
+// long its waiters have waited, and there is no event that a test could wait for.
 func spin(d time.Duration) {
 	for begin := time.Now(); time.Since(begin) < d; {
 		runtime.Gosched()
 	}
 }
 
-// A layout whose epoch lies ahead makes no IDs, so a release reserves no milliseconds for
-// them: the span ends before the epoch.
+// If a layout's epoch is in the future, no IDs are made. The span ends before the epoch,
+// so a release reserves no milliseconds.
 func TestCloseBeforeTheEpoch(t *testing.T) {
 	for name, l := range layouts {
 		l.Epoch = noon.AddDate(10, 0, 0)
@@ -483,9 +488,9 @@ func TestCloseBeforeTheEpoch(t *testing.T) {
 	}
 }
 
-// Close never returns a later time than was confirmed, and never an earlier one than was
-// stamped. All tickets that a Block has drawn count as stamped, including those that it
-// has not used.
+// Close never returns a time that is later than the confirmed end or earlier than the
+// last stamp. All tickets that a Block has drawn are treated as stamped, including
+// unused tickets.
 func TestCloseIsWithinTheSpan(t *testing.T) {
 	for name, l := range layouts {
 		for until := range 40 {

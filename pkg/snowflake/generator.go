@@ -11,15 +11,15 @@ import (
 )
 
 // Generator generates IDs. It is safe for concurrent use; its IDs increase
-// strictly across methods and goroutines. It need not be closed: it ends with
-// its node. New returns a Generator; calls on a nil or zero Generator fail with
-// ErrClosed.
+// strictly across methods and goroutines. It need not be closed: it stops
+// working when its node is closed. New returns a Generator; calls on a nil or
+// zero Generator fail with ErrClosed.
 type Generator struct {
 	_     noCopy
 	t     *Timeline
-	plain bool // whether calls read the machine's clock the fast way
+	plain bool // whether calls read the machine's clock directly
 
-	machine *uint64 // set for the fast way on a machine whose generation is checked; else nil
+	machine *uint64 // the machine's generation counter, if calls read the clock directly and check it; else nil
 
 	strict    bool
 	layout    Layout
@@ -32,12 +32,12 @@ type Generator struct {
 	randomSeq uint64
 }
 
-// New returns a generator on n, a lease agent or another of pkg/lease's
-// providers. Any number of generators on one node share its timeline and never
-// generate equal IDs; they must have the same layout. On a lease agent, they
-// have the layout of its pool: New reads it from the store, or records it there
-// if the pool never had a generator, and waits up to 30 s for the store. The
-// error lists all problems at once.
+// New returns a generator on n, which is a lease agent or another provider from
+// pkg/lease. Any number of generators on one node share the node's timeline and
+// never generate equal IDs; they must have the same layout. Generators on a
+// lease agent have the layout of the agent's pool: New reads the layout from the
+// store, or records it there if the pool never had a generator. It waits up to
+// 30 s for the store. The error lists all problems at once.
 func New(n Node, opts ...Option) (*Generator, error) {
 	t, err := timelineOf(n)
 	if err != nil {
@@ -74,9 +74,9 @@ func New(n Node, opts ...Option) (*Generator, error) {
 	return g, nil
 }
 
-// timelineOf returns the timeline of a node, or an error if it has none,
-// because n or the timeline is nil, or the timeline is a zero value that
-// NewTimeline did not return.
+// timelineOf returns the timeline of a node. It returns an error if n or the
+// timeline is nil, or if the timeline is a zero value that NewTimeline did not
+// return.
 func timelineOf(n Node) (*Timeline, error) {
 	if isNil(n) {
 		return nil, errors.New("snowflake: no node: New needs a lease agent, a fixed node or a Timeline, and got nil")
@@ -140,17 +140,19 @@ func (g *Generator) Next() (ID, error) {
 	} else if g.t != nil {
 		tm = g.t.term.Load()
 		now = g.now(tm)
-	} else { // no cost for the others: the zero Generator is not plain
+	} else { // does not slow down the other cases: the zero Generator is not plain
 		return 0, errNotNew
 	}
-	if now < tm.deadline.Load() { // the fence, by the monotonic clock, on each call
+	if now < tm.deadline.Load() { // each call checks the fence by the monotonic clock
 		tick, lag := tm.tickAt(now), tm.lag.Load()
-		end := min((tick+1)<<(tm.seqBits&63), tm.limit.Load()) // never ahead of the clock, never outside the span
-		// Check before drawing: refused calls must not use tickets up, or a
-		// fenced generator called in a loop runs hours ahead. (The difference is
-		// unsigned, so a state ahead of the clock fails too.)
+		end := min((tick+1)<<(tm.seqBits&63), tm.limit.Load()) // so no ticket is ahead of the clock or outside the span
+		// Check before drawing a ticket. If refused calls used up tickets, the state
+		// of a fenced generator that is called in a loop would run hours ahead. The
+		// difference is unsigned, so the check also fails if the state is ahead of the
+		// clock.
 		if state := tm.state.Load(); tick-tm.tickOf(state) <= lag && state+1 < end {
-			// And check the ticket drawn: other calls may have been faster.
+			// Also check the ticket after drawing it, since other calls may have been
+			// faster.
 			ticket := tm.state.Add(1)
 			if ticket < end && (ticket&tm.mark != 0 || lag == 0) {
 				return tm.id(ticket), nil
@@ -161,8 +163,8 @@ func (g *Generator) Next() (ID, error) {
 	return g.slow(nil, g.maxWait)
 }
 
-// NextContext is Next with the wait bounded only by ctx. It checks ctx only
-// when it has to wait. Here and in NextN and Draw, a nil ctx never ends.
+// NextContext is like Next, but only ctx limits how long it waits. It checks ctx
+// only when it has to wait. Here and in NextN and Draw, a nil ctx never ends.
 func (g *Generator) NextContext(ctx context.Context) (ID, error) {
 	if g == nil {
 		return 0, errNotNew
@@ -198,7 +200,8 @@ func (g *Generator) NextContext(ctx context.Context) (ID, error) {
 	return g.slow(ctx, math.MaxInt64)
 }
 
-// TryNext returns the next ID, or ErrBusy at once if a call would have to wait.
+// TryNext returns the next ID, or returns ErrBusy at once if it would have to
+// wait.
 func (g *Generator) TryNext() (ID, error) {
 	tm, ticket, n, err := g.reserve(1)
 	if n == 0 {
@@ -210,10 +213,10 @@ func (g *Generator) TryNext() (ID, error) {
 	return tm.id(ticket), nil
 }
 
-// now reads the monotonic clock for calls that cannot read the machine's
-// directly. In strict mode it also reads the wall clock, and returns
-// math.MaxInt64 if the wall clock is past the span's end, which sends the call
-// to slow.
+// now reads the monotonic clock for calls that cannot read the machine's clock
+// directly. In strict mode it also reads the wall clock. If the wall clock is
+// past the span's end, it returns math.MaxInt64, so that the call continues in
+// slow.
 func (g *Generator) now(tm *term) int64 {
 	if g.t.watched && g.t.copiedSince(tm) {
 		return whenCopied
@@ -239,42 +242,45 @@ func (g *Generator) refuse(err error) error {
 // Option configures a generator in New.
 type Option func(*Generator)
 
-// WithLayout replaces Default. On a lease agent, leave it out to use the pool's
-// layout; with any other layout, New fails.
+// WithLayout sets the layout, which is otherwise Default. On a lease agent, omit
+// this option to use the pool's layout; New fails if the layout differs from the
+// pool's.
 func WithLayout(l Layout) Option {
 	return func(g *Generator) { g.layout, g.laidOut = l, true }
 }
 
 // WithStrictWall makes each call read the wall clock, which is otherwise read
-// once per tick. It takes some 30 ns per call and narrows one gap: after a
-// suspend that the monotonic clock does not show, calls may succeed for up to a
-// millisecond past the end of the span. Their stamps are still inside the span,
-// so IDs are unique without this option.
+// once per tick. It costs about 30 ns per call and narrows one gap: without this
+// option, after a suspend that the monotonic clock does not include, calls may
+// succeed for up to a millisecond past the end of the span. The stamps of these
+// calls are still inside the span, so IDs are unique even without this option.
 func WithStrictWall() Option { return func(g *Generator) { g.strict = true } }
 
-// WithMaxWait bounds the wait of Next: for the next tick, for earlier callers,
-// and for a clock that is behind. Defaults to 2 s, which is longer than a node
-// ID remains reserved after its lease when the holder has crashed (1 s at
-// most).
+// WithMaxWait limits how long Next waits for the next tick, for earlier callers,
+// and for a clock that is behind. Defaults to 2 s, which is longer than a new
+// holder may have to wait for the end of a crashed holder's reservation (at most
+// 1 s with the default ClaimGuard).
 func WithMaxWait(d time.Duration) Option { return func(g *Generator) { g.maxWait = d } }
 
-// WithMaxBackward sets how far the wall clock may step back before calls fail with a
-// *ClockError; up to that, stamps continue from the monotonic clock and are ahead of
-// the wall clock for a while (Stats.Borrow). Defaults to 1 s; with 0, stamps do not
-// continue past a step back of a millisecond or more. The smallest value of all
-// generators on a node applies.
+// WithMaxBackward sets how far the wall clock may step back before calls fail
+// with a *ClockError. After a smaller step back, stamps continue with the
+// monotonic clock and are ahead of the wall clock for a while (Stats.Borrow).
+// Defaults to 1 s. With 0, calls fail after any step back of a millisecond or
+// more until the clock has caught up. The smallest value of all generators on a
+// node applies to all of them.
 func WithMaxBackward(d time.Duration) Option { return func(g *Generator) { g.maxBack = d } }
 
-// WithCatchUp sets how old a stamp may be while callers ask for more IDs than a
-// tick has. A call that overslept its tick may then still use the ticks that have
-// passed; otherwise, ticks that a busy machine oversleeps are lost. Defaults to
-// 16 ms, a time slice of the scheduler; 0 turns it off.
+// WithCatchUp sets how old a stamp may be while callers request more IDs than a
+// tick contains. On a busy machine, a waiting call may wake up after its tick
+// has passed. With WithCatchUp, calls may still use the ticks that passed
+// meanwhile; otherwise those ticks are lost. Defaults to 16 ms, a time slice of
+// the scheduler; 0 turns it off.
 func WithCatchUp(d time.Duration) Option { return func(g *Generator) { g.catchUp = d } }
 
 // WithRandomSequence begins the sequence of each tick at a random number below n
-// instead of at 0. Callers that generate less than one ID per tick can then take
-// IDs modulo a number of shards. It costs up to n IDs of each such tick; n is at
-// most half of the sequence.
+// instead of at 0. IDs that are generated at a rate of less than one per tick
+// can then be distributed over shards by taking them modulo the number of
+// shards. Each tick loses up to n IDs; n is at most half of the sequence.
 func WithRandomSequence(n int) Option { return func(g *Generator) { g.randomSeq = uint64(max(n, 0)) } }
 
 const (
@@ -306,11 +312,11 @@ func (g *Generator) check() error {
 	return errors.Join(errs...)
 }
 
-// DecideLayout lets fn decide the layout of every generator that New creates on
-// t from now on. New passes the layout that its caller requests, or nil, and
+// DecideLayout makes fn decide the layout of every generator that New creates on
+// t from now on. New passes fn the layout that its caller requests, or nil. It
 // uses the layout that fn returns, or fails with fn's error. The lease agent
-// calls it, so that all generators of a pool have the pool's layout; an
-// application need not.
+// calls DecideLayout, so that all generators of a pool have the pool's layout;
+// an application need not call it.
 func (t *Timeline) DecideLayout(fn func(want *Layout) (Layout, error)) {
 	if t.absent() {
 		return

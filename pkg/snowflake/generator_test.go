@@ -154,7 +154,7 @@ func TestTryNextAnswersAtOnce(t *testing.T) {
 	if last.Sequence() != 4095 {
 		t.Fatalf("busy after %d, want 4095", last.Sequence())
 	}
-	for range 10_000 { // a refused call uses up nothing
+	for range 10_000 { // a refused call uses up no sequence number
 		if id, err := g.TryNext(); id != 0 || err != snowflake.ErrBusy {
 			t.Fatalf("got %d, %v, want 0 and ErrBusy", id, err)
 		}
@@ -168,8 +168,8 @@ func TestTryNextAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// TryNext does not return ErrBusy if others have gone on to the next tick since it read
-// the clock: the call was slow, but there are IDs left.
+// TryNext reads the clock, and then other callers move on to the next tick. TryNext does
+// not return ErrBusy: the call was slow, but IDs are left.
 func TestTryNextIsNotBusyBehindAnother(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -180,8 +180,8 @@ func TestTryNextIsNotBusyBehindAnother(t *testing.T) {
 	}
 }
 
-// Once the rate is within the capacity of a tick, stamps are of the present tick, and
-// the unused ones of the catch-up window are abandoned.
+// Once callers request no more IDs than a tick contains, stamps are in the current tick,
+// and the unused ticks of the catch-up window are abandoned.
 func TestStampsArePresentAfterSaturation(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -200,7 +200,7 @@ func TestStampsArePresentAfterSaturation(t *testing.T) {
 	}
 }
 
-// Of all waiting callers one sleeps, and wakes the others.
+// Of all waiting callers, only one sleeps. It then wakes the others.
 func TestOneSleepsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newFrozen()
@@ -230,7 +230,7 @@ func TestOneSleepsForAll(t *testing.T) {
 }
 
 // With a stopped clock, Next gives up, and NextContext returns when its context ends.
-// Neither spins: spinning would hang a synctest bubble.
+// Neither of them spins, since spinning would hang a synctest bubble.
 func TestWaitsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newFrozen()
@@ -303,8 +303,9 @@ func TestTheEndOfTheTimeField(t *testing.T) {
 	}
 }
 
-// The bits that a narrow node ID leaves free lengthen the sequence. IDs grow, and two node
-// IDs never make equal IDs. In a term with another width, IDs keep growing.
+// If the node ID is narrow, the free node bits extend the sequence. IDs grow, and IDs of
+// two node IDs are never equal. IDs keep growing when a term with a different width
+// begins.
 func TestNarrowNode(t *testing.T) {
 	for name, l := range layouts {
 		seen := map[ID]bool{}
@@ -380,7 +381,7 @@ func TestBlock(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	last := tl.Seal()
-	for _, block := range []*snowflake.Block{a, b} { // the remaining tickets of both are void
+	for _, block := range []*snowflake.Block{a, b} { // the remaining tickets of both blocks are void
 		if id, err := block.Next(); err != snowflake.ErrFenced || id != 0 {
 			t.Errorf("got %d, %v, want 0 and ErrFenced", id, err)
 		}
@@ -393,7 +394,7 @@ func TestBlock(t *testing.T) {
 func TestCallsAllocateNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for name, l := range layouts { // layouts with few IDs per tick wait in between
+	for name, l := range layouts { // with few IDs per tick, some calls have to wait
 		g := generator(t, fixed(7), snowflake.WithLayout(l))
 		strict := generator(t, fixed(8), snowflake.WithLayout(l), snowflake.WithStrictWall())
 		block, buf := g.Block(), make([]ID, 100)
@@ -412,8 +413,8 @@ func TestCallsAllocateNothing(t *testing.T) {
 	}
 }
 
-// wideSequence is never used up in a tick, so that benchmarks measure the code and not the
-// format.
+// wideSequence is a layout whose sequence is never used up in a tick, so that benchmarks
+// measure the code and not the layout.
 var wideSequence = snowflake.Layout{Epoch: snowflake.Default().Epoch, Tick: ms, TimeBits: 41, NodeBits: 0, SequenceBits: 22}
 
 func BenchmarkNext(b *testing.B) {

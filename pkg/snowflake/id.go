@@ -7,8 +7,8 @@ import (
 
 // ID is a 64-bit number that is generated once and grows with time. It is never
 // negative; 0 means "no ID" and is never generated. Time, Node and Sequence
-// decode it with the default layout, shown at the top of this page; for others
-// use Layout.Decompose.
+// decode an ID with the default layout, which the package comment shows; for
+// other layouts use Layout.Decompose.
 type ID int64
 
 // defaultLayout is the layout with which ID's methods decode. It never changes.
@@ -24,8 +24,8 @@ func (id ID) Node() int { return defaultLayout.Decompose(id).Node }
 // 0 to 4095.
 func (id ID) Sequence() int { return defaultLayout.Decompose(id).Sequence }
 
-// IsZero reports whether id is "no ID". encoding/json omits such a field if it is
-// tagged omitzero.
+// IsZero reports whether id is "no ID". encoding/json omits a field with such an
+// ID if the field is tagged omitzero.
 func (id ID) IsZero() bool { return id == 0 }
 
 // String returns the decimal digits of id.

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Layout is the meaning of an ID's bits. It is a value: there is nothing global
-// to set, and two layouts may be used in one program. From the highest bit down,
-// an ID is
+// Layout describes the meaning of an ID's bits. It is a value: there is no
+// global setting, and one program may use several layouts. From the highest bit
+// down, an ID is
 //
 //	time | node | sequence      or, with NodeLast,      time | sequence | node
 //
-// with zeros above. When a span narrows the node (Span.Eras), the freed
-// bits extend the sequence at its upper end, above the node.
+// with zeros above. If a span makes the node ID narrower (Span.Eras), the freed
+// bits extend the sequence at its upper end, above the node ID.
 type Layout struct {
 	Epoch        time.Time     // time zero of the time field; a whole millisecond
 	Tick         time.Duration // one step of the time field: 1 ms or 10 ms
@@ -23,8 +23,8 @@ type Layout struct {
 	NodeLast     bool // the node ID is below the sequence, as in sonyflake
 }
 
-// maxYears ensures that every time of a layout fits an int64 of nanoseconds
-// since its epoch.
+// maxYears limits the length of the time field, so that every time of a layout
+// fits an int64 of nanoseconds since the layout's epoch.
 const maxYears = 290
 
 // Validate returns an error with all problems of l, or nil.
@@ -54,8 +54,8 @@ func (l Layout) Validate() error {
 	return nil
 }
 
-// Expires returns the first time that l cannot stamp: from then on calls fail
-// with ErrTimeOverflow.
+// Expires returns the first time that IDs of layout l cannot represent. From
+// then on, calls fail with ErrTimeOverflow.
 func (l Layout) Expires() time.Time { return l.at(1 << l.TimeBits) }
 
 // Nodes returns the number of node IDs: 0 … Nodes-1.
@@ -67,7 +67,8 @@ func (l Layout) JavaScriptSafe() bool {
 	return int(l.TimeBits)+int(l.NodeBits)+int(l.SequenceBits) <= 53
 }
 
-// String lists widths, rates and the last year.
+// String describes the layout: its widths, its start and end dates, its number
+// of nodes and the IDs per second of each.
 func (l Layout) String() string {
 	order := fmt.Sprintf("%d time, %d node, %d sequence", l.TimeBits, l.NodeBits, l.SequenceBits)
 	if l.NodeLast {
@@ -81,13 +82,13 @@ func (l Layout) String() string {
 // Parts is a decoded ID.
 type Parts struct {
 	Time     time.Time // when its tick began, in UTC
-	Node     int       // the node field; for an ID with a narrowed node, it includes the sequence's upper end
+	Node     int       // the node field; if the node ID was narrower, this includes the upper end of the sequence
 	Sequence int
 }
 
 // Compose returns the ID of node with the given sequence number in the tick of
-// t. It is for tests, migrations and queries: only a generator knows which IDs
-// are unused.
+// t. It is for tests, migrations and queries. Do not use it to make new IDs:
+// only a generator can tell which IDs are unused.
 func (l Layout) Compose(t time.Time, node, sequence int) (ID, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err
@@ -115,7 +116,7 @@ func (l Layout) compose(tick, node, sequence uint64) ID {
 	return ID((tick<<l.NodeBits|node)<<l.SequenceBits | sequence)
 }
 
-// Decompose decodes id. The result is meaningless for an ID of another layout.
+// Decompose decodes id. The result is meaningless if id has a different layout.
 func (l Layout) Decompose(id ID) Parts {
 	low := uint64(id) & (1<<(l.NodeBits+l.SequenceBits) - 1)
 	p := Parts{Time: l.at(uint64(id) >> (l.NodeBits + l.SequenceBits))}
@@ -169,13 +170,13 @@ func (l Layout) equal(o Layout) bool {
 // 2025-01-01: until 2094-09-07, 1,024 nodes, 4,096,000 IDs/s each.
 func Default() Layout { return millis(date(2025, 1, 1), 41, 10, 12) }
 
-// Wide16 is 41/16/6 from 2025-01-01: until 2094-09-07, 65,536 nodes, 64,000 IDs/s
-// each. With a narrowed node (Span.Eras), every freed bit doubles the rate of
-// each node.
+// Wide16 is 41/16/6 from 2025-01-01: until 2094-09-07, 65,536 nodes, 64,000
+// IDs/s each. If the node ID is narrower (Span.Eras), every freed bit doubles
+// the rate of each node.
 func Wide16() Layout { return millis(date(2025, 1, 1), 41, 16, 6) }
 
-// JS53 is 41/6/6 from 2025-01-01, 53 bits in all, so that JavaScript's numbers
-// hold every ID: until 2094-09-07, 64 nodes, 64,000 IDs/s each.
+// JS53 is 41/6/6 from 2025-01-01, 53 bits in all, so that a JavaScript number
+// can represent every ID exactly: until 2094-09-07, 64 nodes, 64,000 IDs/s each.
 func JS53() Layout { return millis(date(2025, 1, 1), 41, 6, 6) }
 
 // Twitter is the layout of Twitter's snowflake, for existing IDs: 41/10/12 from

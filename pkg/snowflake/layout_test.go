@@ -24,7 +24,8 @@ var layouts = map[string]snowflake.Layout{
 	"sonyflake": snowflake.Sonyflake(),
 }
 
-// Real IDs made by others decode to the fields that their makers' documentation states.
+// Real IDs from other systems decode to the fields that the documentation of those
+// systems states.
 func TestIDsOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		layout string
@@ -37,7 +38,7 @@ func TestIDsOfOthers(t *testing.T) {
 		{"twitter", 1541815603606036480, "2022-06-28T16:07:40.105Z", 378, 0},
 		// discord.com/developers/docs/reference: worker 1, process 0, increment 7.
 		{"discord", 175928847299117063, "2016-04-30T11:18:25.796Z", 1 << 5, 7},
-		// sonyflake v1.2.0's own test values: elapsed<<24 | sequence<<16 | machine.
+		// This is from sonyflake v1.2.0's own tests: elapsed<<24 | sequence<<16 | machine.
 		{"sonyflake", 1000<<24 | 3<<16 | 258, "2014-09-01T00:00:10Z", 258, 3},
 		{"default", 1<<22 | 2<<12 | 3, "2025-01-01T00:00:00.001Z", 2, 3},
 	} {
@@ -138,28 +139,31 @@ func ExampleLayout_First() {
 	// Output: SELECT … WHERE id BETWEEN 132815152742400000 AND 132830252240994303
 }
 
-// The following tests are for a pool whose node IDs become wider while its nodes make IDs.
+// The following tests are for a pool whose node IDs become wider while its nodes are
+// making IDs.
 
-// widening returns a pool's eras: 2 bits, and from ms milliseconds after noon on 3 bits.
+// widening returns the eras of a pool whose node IDs first have 2 bits and, beginning ms
+// milliseconds after noon, 3 bits.
 func widening(ms int) snowflake.Eras {
 	return snowflake.Eras{{NodeBits: 2}, {From: noon.Add(time.Duration(ms) * time.Millisecond), NodeBits: 3}}
 }
 
-// Two nodes whose node IDs have the same bits in the narrow width make IDs through the
-// change, as fast as they can. No two IDs are equal, the IDs of each node grow, all are
-// decoded correctly, and no call waits for longer than a tick.
+// Two nodes make IDs as fast as they can, before and after the width changes. In the
+// narrow width, their node IDs would have the same bits. No two IDs are equal, the IDs
+// of each node grow, all IDs are decoded correctly, and no call waits for longer than a
+// tick.
 func TestErasChangeUnderLoad(t *testing.T) {
 	all := maps.Clone(layouts)
 	all["used up in every tick"] = snowflake.Layout{Epoch: snowflake.Default().Epoch, Tick: time.Millisecond, TimeBits: 41, NodeBits: 4, SequenceBits: 4}
 	for name, l := range all {
-		eras := widening(43) // not where a tick of 10 ms begins
+		eras := widening(43) // the change is not at the beginning of a 10 ms tick
 		wide := noon.Add(43 * time.Millisecond)
 		seen := map[ID]bool{}
 		for _, node := range []int{1, 5} {
 			clock := snowflaketest.NewClock(noon)
 			s := free()
 			s.NodeID, s.Nodes, s.Eras = node, 8, eras
-			if node == 5 { // this node ID was seeded for the wider era
+			if node == 5 { // node ID 5 was seeded for the wider era
 				s.NotBefore = wide
 			}
 			tl := snowflake.NewTimeline(clock)
@@ -172,7 +176,7 @@ func TestErasChangeUnderLoad(t *testing.T) {
 			for clock.Wall().Before(wide.Add(30 * time.Millisecond)) {
 				before := clock.Monotonic()
 				id, err := g.Next()
-				if node == 5 && last == 0 && err == nil { // the call waited for its span to begin
+				if node == 5 && last == 0 && err == nil { // the first call waited until the span began
 					before = clock.Monotonic()
 				}
 				if err != nil || id <= last || seen[id] {
@@ -205,8 +209,8 @@ func TestErasChangeUnderLoad(t *testing.T) {
 	}
 }
 
-// With the machine's clock and many callers of every method, no call is refused at the
-// moment of the change, and no ID has the wrong width.
+// Many goroutines call every method, with the machine's clock. At the moment of the
+// change, no call is refused, and no ID has the wrong width.
 func TestErasChangeBetweenCallers(t *testing.T) {
 	rounds := 4
 	if testing.Short() {
@@ -270,8 +274,8 @@ func TestErasChangeBetweenCallers(t *testing.T) {
 	}
 }
 
-// A node that sleeps through the change makes no ID of the old width after it, and no ID
-// at all until it has learned of the new width.
+// A node that sleeps during the change makes no ID of the old width after the change. It
+// makes no ID at all until it has been told the new width.
 func TestErasSleeper(t *testing.T) {
 	clock := newFrozen()
 	wide := noon.Add(time.Second)
@@ -291,7 +295,7 @@ func TestErasSleeper(t *testing.T) {
 	if p := widening(1000).Decompose(snowflake.Default(), id); id <= before || p.Node != 1 || p.Sequence != 0 || !p.Time.Equal(noon.Add(2*time.Second)) {
 		t.Errorf("got %d after %d, %+v, want a larger one of node 1 at noon + 2 s", id, before, p)
 	}
-	// Confirmed milliseconds may have been stamped, so no era can begin there any more.
+	// Confirmed milliseconds may have been stamped, so no new era can begin in them.
 	err := tl.Widen(snowflake.Era{From: noon.Add(30 * time.Second), NodeBits: 4})
 	if err == nil || !strings.Contains(err.Error(), "cannot be added") {
 		t.Errorf("got %v, want an error: cannot be added", err)
@@ -301,7 +305,7 @@ func TestErasSleeper(t *testing.T) {
 	}
 }
 
-// IDs of a pool that was never widened are decoded by its layout.
+// IDs of a pool that was never widened are decoded with the layout alone.
 func TestErasDecompose(t *testing.T) {
 	for name, l := range layouts {
 		id, err := l.Compose(noon, l.Nodes()-1, 5)

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Run is a series of IDs that Draw has drawn at once for another process to
-// use. It is within one era, and all of its milliseconds had begun when it was
-// drawn. Its IDs are never assigned again, however late they are used: a
-// release never lowers the reservation below the run's end. Left is needed only
-// to keep the IDs fresh and fenced.
+// Run is a series of IDs that Draw has drawn at once for another process to use.
+// All IDs of a run are in one era, and their milliseconds had begun when the run
+// was drawn. The IDs are never assigned again, however late they are used, since
+// a release never lowers the reservation below the end of the run. Left is needed
+// only so that the IDs are recent and are not used after the deadline.
 type Run struct {
 	Layout   Layout
 	NodeID   int
 	NodeBits int           // the width of the node ID in the run's era
 	First    uint64        // the first ticket: its tick, followed by the sequence's bits
 	Count    uint64        // the number of IDs, at least 1
-	Left     time.Duration // how long the IDs may be used, counted from the call of Draw
+	Left     time.Duration // how long the IDs may be used, from the call of Draw on
 }
 
 // ID returns the i-th ID, from 0 to Count-1. IDs increase with i.
@@ -27,13 +27,13 @@ func (r Run) ID(i uint64) ID {
 }
 
 // Draw draws a run of 1 to want IDs from ticks that began at most back ago,
-// including past ticks in which nothing was stamped. It takes at most 1/shares
-// of the available IDs (but at least one), so that other callers find some too.
-// It waits for the next tick as NextContext does.
+// including past ticks in which nothing was stamped. It takes at most 1/shares of
+// the available IDs (but at least one), so that some IDs are left for other
+// callers. It waits for the next tick as NextContext does.
 //
-// Left is the time until the deadline or the end of the span, whichever is first. A
-// process that requests a run should read its clocks before it sends the request,
-// and count Left from then.
+// Run.Left is the time until the deadline or the end of the span, whichever comes
+// first. A process that requests a run from another process should read its
+// clocks before it sends the request, and measure Left from that moment.
 func (g *Generator) Draw(ctx context.Context, want uint64, shares int, back time.Duration) (Run, error) {
 	want, share := max(want, 1), uint64(max(shares, 1))
 	ticks := uint64(min(max(back, 0), time.Second) / max(g.Layout().Tick, 1)) // 0 in a nil or zero Generator
@@ -46,7 +46,7 @@ func (g *Generator) Draw(ctx context.Context, want uint64, shares int, back time
 			return Run{}, g.refuse(err)
 		}
 		if n == 0 {
-			continue // another term, or another caller was faster
+			continue // there is another term, or another caller was faster
 		}
 		// A run that reaches the deadline, or whose term was sealed meanwhile, is lost.
 		mono, wall := g.t.observe(tm)
@@ -93,8 +93,8 @@ func (g *Generator) queue(ctx context.Context, want, share uint64) (tm *term, fi
 	return tm, 0, 0, err
 }
 
-// until returns the time from now to a moment, without wrapping around for the
-// largest ones.
+// until returns the time from now to moment. It does not wrap around for the
+// largest and smallest values.
 func until(moment, now int64) time.Duration {
 	if now < 0 && moment > math.MaxInt64+now {
 		return math.MaxInt64

@@ -23,8 +23,8 @@ func draw(t testing.TB, g *snowflake.Generator, want uint64, shares int, back ti
 // stampOf returns the time of a run's i-th ID.
 func stampOf(r snowflake.Run, i uint64) time.Time { return r.Layout.Decompose(r.ID(i)).Time }
 
-// A run has the milliseconds that have passed, none that has not begun, and none that is
-// older than requested.
+// The IDs of a run are from milliseconds that have begun and that are no older than
+// requested.
 func TestDrawTakesWhatHasBegun(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -50,7 +50,7 @@ func TestDrawTakesWhatHasBegun(t *testing.T) {
 	}
 }
 
-// Each of n callers finds some IDs, although no caller gives any back.
+// Each of n callers gets some IDs, although no caller gives any IDs back.
 func TestDrawShares(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -83,7 +83,7 @@ func TestNoReleaseBelowARun(t *testing.T) {
 			if last := tl.Seal(); last.Before(end) {
 				t.Errorf("%v: released from %v on, before the end %v of a run", l, last, end)
 			}
-			s.NotBefore = end // the value that the release confirms
+			s.NotBefore = end // the next span may begin as early as the end of the run
 			if err := tl.Bind(s); err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestNoReleaseBelowARun(t *testing.T) {
 	}
 }
 
-// A run is usable for no longer than the lease and the span's milliseconds last.
+// A run can be used only until the lease or the span ends, whichever comes first.
 func TestDrawLeft(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -111,8 +111,8 @@ func TestDrawLeft(t *testing.T) {
 	}
 }
 
-// Draw returns no run of tickets that were drawn before the term was sealed, or while its
-// deadline passed.
+// Draw does not return a run if the term is sealed, or its deadline passes, during the
+// call.
 func TestDrawAcrossAFence(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -131,8 +131,8 @@ func TestDrawAcrossAFence(t *testing.T) {
 	}
 }
 
-// A run has the width of its era. It ends before the next era, and the next run begins
-// with that era.
+// The IDs of a run have the width of the run's era. The run ends before the next era,
+// and the next run begins in that era.
 func TestDrawEndsWithTheEra(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -150,8 +150,8 @@ func TestDrawEndsWithTheEra(t *testing.T) {
 	}
 }
 
-// With a saturated generator, a caller of Draw waits in the queue for the next tick. It
-// gets no more than its share of the tick, and no ID of another caller.
+// If the generator is saturated, a caller of Draw waits in the queue for the next tick.
+// It gets no more than its share of the tick, and no ID that another caller gets.
 func TestDrawWaitsForATick(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -169,8 +169,8 @@ func TestDrawWaitsForATick(t *testing.T) {
 	}
 }
 
-// Long after the layout's end, Draw returns no run, neither of ticks that wrapped around
-// nor of old ticks.
+// Long after the end of the layout's time field, Draw returns no run, neither from ticks
+// that wrapped around nor from old ticks.
 func TestDrawPastTheEnd(t *testing.T) {
 	clock := newFrozen()
 	l := snowflake.Layout{Epoch: noon.Add(-time.Second), Tick: ms, TimeBits: 11, NodeBits: 10, SequenceBits: 12}

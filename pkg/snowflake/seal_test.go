@@ -19,7 +19,7 @@ func TestSealGivesTheLastMillisecond(t *testing.T) {
 			t.Errorf("nothing stamped: sealed at %v, want the zero time", last)
 		}
 		wantFenced(t, f, snowflake.ErrFenced)
-		tl.Extend(noon.Add(time.Hour), clock.Monotonic()+time.Hour) // a late answer revives nothing
+		tl.Extend(noon.Add(time.Hour), clock.Monotonic()+time.Hour) // a late answer does not end the seal
 		wantFenced(t, f, snowflake.ErrFenced)
 
 		if err := tl.Bind(free()); err != nil {
@@ -35,8 +35,8 @@ func TestSealGivesTheLastMillisecond(t *testing.T) {
 			}
 		}
 
-		// With another node ID, a clock that was set back, and the same milliseconds, IDs
-		// grow.
+		// IDs keep growing with another node ID, even if the clock was set back and the span
+		// has the same milliseconds.
 		clock.step(-5 * ms)
 		s := free()
 		s.NodeID = 3
@@ -80,8 +80,8 @@ func TestSealBeforeAWaitingCallersTick(t *testing.T) {
 	}
 }
 
-// If that millisecond has begun, the caller gets its ID, and Seal returns exactly that
-// millisecond.
+// If a waiting caller's millisecond has begun when the seal comes, the caller gets its
+// ID, and Seal returns exactly that millisecond.
 func TestSealInAWaitingCallersTick(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -97,8 +97,9 @@ func TestSealInAWaitingCallersTick(t *testing.T) {
 	}
 }
 
-// A caller reads the clock. Before it continues, the timeline is sealed and time passes.
-// So the caller's tick may have begun by the caller's reading but not by the seal's.
+// Just before a waiting caller reads the clock, the timeline is sealed and the clock
+// moves. So the caller's tick has begun by the caller's reading, but not by the seal's
+// reading.
 func TestSealBetweenAReadingAndItsUse(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -117,7 +118,7 @@ func TestSealBetweenAReadingAndItsUse(t *testing.T) {
 	}
 }
 
-// A call that comes between the seal's reading of the clock and its end stamps
+// A call that comes after the seal has read the clock, and before the seal ends, stamps
 // nothing later than that reading.
 func TestCallDuringSeal(t *testing.T) {
 	clock := newFrozen()
@@ -137,7 +138,8 @@ func TestCallDuringSeal(t *testing.T) {
 	}
 }
 
-// Tickets that a block still has when the seal comes stay void, whatever happens later.
+// If a block has unused tickets when the timeline is sealed, these tickets stay void,
+// whatever happens later.
 func TestLateRenewalAfterSeal(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -148,8 +150,8 @@ func TestLateRenewalAfterSeal(t *testing.T) {
 	wantFenced(t, b.Next, snowflake.ErrFenced)
 }
 
-// A ticket that was drawn while waiting for the last holder's milliseconds to pass does
-// not count as stamped.
+// If a call draws a ticket while it waits for the last holder's milliseconds to pass,
+// that ticket is not treated as stamped.
 func TestSealWhileWaitingForNotBefore(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -183,7 +185,7 @@ func TestRebindUnderAWaitingCall(t *testing.T) {
 	}
 }
 
-// All generators on one node draw from one state.
+// All generators on one node draw tickets from the same state.
 func TestGeneratorsOnOneNode(t *testing.T) {
 	clock := newFrozen()
 	tl, g1 := bind(t, clock, free())
@@ -206,17 +208,17 @@ func TestGeneratorsOnOneNode(t *testing.T) {
 	wantFenced(t, g2.Next, snowflake.ErrFenced)
 }
 
-// Seals come while another goroutine draws as fast as it can, and the seals count every
-// ID that was made: a seal takes the state word at the moment when it ends the term, not
-// as it was a moment before. If reading and ending were two steps, a draw would come in
-// between in about one of a hundred seals during which there are draws. The sum shows one
-// such draw in 3,000 seals. If no core is free, there are no draws during seals.
+// The timeline is sealed again and again while another goroutine draws as fast as it can.
+// The seals must count every ID that was made: a seal reads the state word and ends the
+// term in one step. If these were two steps, a draw would come in between in about one of
+// a hundred seals during which there are draws. The sum reveals a single such draw in
+// 3,000 seals. If no core is free, there are no draws during seals.
 func TestStressSealCountsEveryDraw(t *testing.T) {
 	clock := &ticking{}
 	tl := snowflake.NewTimeline(clock)
-	// A tick has so many IDs that no call waits for the next tick, unless this goroutine
-	// gets no core for a while. The clock then moves, since the test would hang
-	// otherwise.
+	// A tick contains so many IDs that no call waits for the next tick, unless this
+	// goroutine gets no core for a while. In that case the clock moves, since otherwise the
+	// test would hang.
 	clock.moves.Store(true)
 	l := snowflake.Layout{Epoch: snowflake.Default().Epoch, Tick: ms, TimeBits: 41, NodeBits: 3, SequenceBits: 19}
 	g := generator(t, tl, snowflake.WithLayout(l))
@@ -235,13 +237,13 @@ func TestStressSealCountsEveryDraw(t *testing.T) {
 		for !stop.Load() {
 			if _, err := g.Next(); err == nil {
 				made.Add(1)
-			} else { // wait for the next term without calls, so that Seal gets the lock at once
+			} else { // make no calls until the next term begins, so that Seal gets the lock at once
 				wait(func() bool { return open.Load() || stop.Load() })
 			}
 		}
 	}
-	// Only seals during which there were draws are useful. A new goroutine may get another
-	// core if all others are busy.
+	// Only seals during which there were draws are useful. The goroutine is replaced from
+	// time to time, since a new one may get a different core if all others are busy.
 	rounds, useful := 0, 0
 	for limit := time.Now().Add(3 * time.Second); useful < 3000 && time.Now().Before(limit) && !t.Failed(); {
 		var wg sync.WaitGroup

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// slow does the work of Next in all but the common case: at a new tick, an
-// exhausted tick, a fence or a clock problem. The call holds no ticket yet.
-// left is how long the call may still wait.
+// slow does the work of Next in all cases that the fast path does not handle: a
+// new tick, an exhausted tick, a fence, or a problem with the clock. The call
+// holds no ticket yet. left is how long the call may still wait.
 func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 	for {
 		tm, ticket, n, err := g.reserve(1)
@@ -23,8 +23,9 @@ func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 			return tm.id(ticket), nil
 		}
 		// The tick is used up, and state determines the next ticket. If that ticket
-		// is in the next tick, draw it as a place in the queue. Never draw further
-		// ahead: callers that give up would push the state far ahead of the clock.
+		// is in the next tick, draw it as a place in the queue. Never draw a ticket
+		// of a later tick: callers that give up would push the state far ahead of the
+		// clock.
 		mono := g.t.mono()
 		state := tm.state.Load()
 		if state >= sealed {
@@ -50,17 +51,17 @@ func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 }
 
 // settle waits until the tick of a ticket has begun and returns its ID. While
-// the generator is saturated, every 64th ticket also passes through here
-// (term.mark), to check the wall clock, since ticks then begin without any call
-// waiting, and to give other callers a turn.
+// the generator is saturated, every 64th ticket also passes through settle (see
+// term.mark). There are two reasons: the wall clock must be checked, since
+// ticks then begin without any call waiting, and other callers get a turn.
 func (g *Generator) settle(ctx context.Context, tm *term, ticket uint64, left time.Duration) (ID, error) {
 	tick := tm.tickOf(ticket)
 	for {
-		// In sustained saturation ticks begin here and never in reserve, so the
-		// wall clock must be checked here too. The clocks are read before the
+		// While the generator stays saturated, ticks begin here and never in reserve,
+		// so the wall clock must be checked here too. The clocks are read before the
 		// deadline; see seal.
 		mono, wall := g.t.observe(tm)
-		if tick >= tm.ends.Load() && ticket < sealed { // in the next era, with another width
+		if tick >= tm.ends.Load() && ticket < sealed { // the ticket is in the next era, which has another width
 			g.t.turn(tm)
 			g.t.counters.skipped.Add(1)
 			return g.slow(ctx, left)
@@ -96,8 +97,9 @@ func (g *Generator) settle(ctx context.Context, tm *term, ticket uint64, left ti
 	}
 }
 
-// pause waits d or less, and returns how long the call may still wait. It subtracts
-// the requested sleep, since an injected clock may not move.
+// pause waits for at most d, and returns how long the call may still wait. It
+// subtracts the requested time and not the measured time, since an injected
+// clock may not move.
 func (g *Generator) pause(ctx context.Context, tm *term, d, left time.Duration) (time.Duration, error) {
 	if d > left {
 		// No queue is this long, so the clock must be behind.
@@ -117,16 +119,16 @@ func (g *Generator) pause(ctx context.Context, tm *term, d, left time.Duration) 
 	return left - min(d, maxSleep), nil
 }
 
-// reserve draws up to want tickets, from first on, all of which may be stamped
-// now. n is how many it drew, 0 if none is available yet. It never waits. The
-// error is ErrFenced, ErrClosed, ErrTimeOverflow or, before the epoch, a
-// *ClockError.
+// reserve draws up to want tickets that may all be stamped now. first is the
+// first of them, and n is their number, which is 0 if none is available yet.
+// reserve never waits. The error is ErrFenced, ErrClosed, ErrTimeOverflow or,
+// before the epoch, a *ClockError.
 func (g *Generator) reserve(want uint64) (tm *term, first, n uint64, err error) {
 	return g.reserveFrom(want, 0, 1)
 }
 
-// reserveFrom is reserve, but also takes tickets of up to back past ticks, and at
-// most one share of the available ones.
+// reserveFrom is like reserve, but it also takes tickets of up to back past
+// ticks, and takes at most the fraction 1/share of the available tickets.
 func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n uint64, err error) {
 	if g == nil || g.t == nil {
 		return nil, 0, 0, errNotNew
@@ -150,8 +152,8 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 		first = state + 1
 		fresh := tick > last && tick-last > max(tm.lag.Load(), back)
 		begin := min(tick-back, g.ticks) // the start of a new tick
-		// A tick far past the end of the time field would wrap around when it
-		// is turned into a ticket: back to stamped ticks, or to ID 0.
+		// A tick far past the end of the time field would overflow when it is
+		// converted to a ticket, and yield a tick that was stamped before, or ID 0.
 		tick = min(tick, g.ticks)
 		if fresh {
 			first = begin << tm.seqBits
@@ -165,7 +167,7 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 			}
 			return tm, 0, 0, nil
 		}
-		if first >= limit { // the fence, by value
+		if first >= limit { // the fence: the ticket is outside the span
 			if _, _, err := g.t.verdict(tm); err != nil {
 				return tm, 0, 0, g.endOf(tm, first, err)
 			}
@@ -174,7 +176,7 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 		end := min((tick+1)<<tm.seqBits, limit)
 		if first >= end {
 			if min(tm.tickAt(g.now(tm)), g.ticks) > tick {
-				continue // the clock has moved on, as other calls may have seen
+				continue // the clock has advanced meanwhile, and other calls may have drawn tickets of later ticks
 			}
 			return tm, 0, 0, nil
 		}
@@ -191,7 +193,7 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 			}
 		}
 		skip := first - state - 1
-		g.t.counters.skipped.Add(skip) // before the draw: see Stats
+		g.t.counters.skipped.Add(skip) // counted before the draw; see Stats
 		if tm.state.CompareAndSwap(state, first+n-1) {
 			if fresh && tm.lag.Load() != 0 {
 				tm.lag.Store(0) // no longer saturated
@@ -202,8 +204,9 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 	}
 }
 
-// endOf returns the error for a refused ticket: ErrTimeOverflow instead of
-// ErrFenced if the ticket is past the end of the time field, else err.
+// endOf returns the error for a refused ticket. This is err, except that
+// ErrTimeOverflow replaces ErrFenced if the ticket is past the end of the time
+// field.
 func (g *Generator) endOf(tm *term, ticket uint64, err error) error {
 	if err == ErrFenced && ticket < sealed && tm.tickOf(ticket) >= 1<<g.layout.TimeBits {
 		return ErrTimeOverflow
@@ -211,9 +214,9 @@ func (g *Generator) endOf(tm *term, ticket uint64, err error) error {
 	return err
 }
 
-// A gate lets calls wait for the clock. One call sleeps and the others park
-// until it wakes them, so there is no timer or goroutine per call, and none
-// when the generator is idle.
+// gate is where calls wait for the clock. One call sleeps, and the others block
+// until that call wakes them. So there is no timer and no goroutine per call,
+// and neither exists while the generator is idle.
 type gate struct {
 	mu       sync.Mutex
 	cond     sync.Cond
@@ -221,7 +224,8 @@ type gate struct {
 	virtual  atomic.Bool // time does not advance while code runs, as in a synctest bubble
 }
 
-// wait returns after about d, or earlier. Callers check the clock again.
+// wait returns after about d, or earlier, so callers must check the clock
+// again.
 func (t *Timeline) wait(d time.Duration) {
 	g := &t.gate
 	g.mu.Lock()
@@ -239,8 +243,8 @@ func (t *Timeline) wait(d time.Duration) {
 	g.mu.Unlock()
 }
 
-// maxSleep bounds a sleep, since a call must soon notice that its context has
-// ended or its term is over.
+// maxSleep limits each sleep, since a call must soon notice that its context
+// has ended or its term is over.
 const maxSleep = 5 * time.Millisecond
 
 func (t *Timeline) sleep(d time.Duration) {
@@ -249,8 +253,9 @@ func (t *Timeline) sleep(d time.Duration) {
 		s.Sleep(d)
 		return
 	}
-	// With any other clock, time may be virtual: it then moves only when every
-	// goroutine waits in a way known to the runtime, such as time.Sleep.
+	// With any other clock, time may be virtual. Virtual time advances only while
+	// every goroutine is blocked in a way that the runtime recognizes, such as
+	// time.Sleep.
 	if !t.system || t.gate.virtual.Load() || d > 2*time.Millisecond {
 		time.Sleep(d)
 		return

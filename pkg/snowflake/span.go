@@ -12,26 +12,28 @@ import (
 type Span struct {
 	NodeID int // 0 … Nodes-1
 
-	// Nodes is the number of node IDs of the pool: its highest node ID + 1. New
-	// refuses a layout that has fewer. 0 means NodeID + 1.
+	// Nodes is the number of node IDs in the pool, which is its highest node ID + 1.
+	// New returns an error for a layout with fewer node IDs. 0 means NodeID + 1.
 	Nodes int
 
-	// Eras are the widths of the node ID at run time; the node bits of the layout
-	// that they leave free extend the sequence. Every holder of the pool must use
-	// the same Eras. Without Eras, the node has all of the layout's node bits.
+	// Eras are the widths of the node ID over time. If a width is less than the
+	// layout's node bits, the free node bits extend the sequence. Every holder in the
+	// pool must use the same Eras. Without Eras, the node ID has all of the layout's
+	// node bits.
 	Eras Eras
 
-	// Stamps are milliseconds after NotBefore, up to and including Until. A zero
-	// NotBefore means no lower bound.
+	// All stamps are after NotBefore, and at or before Until. A zero NotBefore means
+	// no lower bound.
 	NotBefore, Until time.Time
 
 	// Deadline is a reading of Clock.Monotonic: a call that begins at or after it
 	// fails. math.MaxInt64 means no deadline.
 	Deadline time.Duration
 
-	// Unrecorded means that the node ID's next holder does not learn where this one
-	// stopped, and begins at the wall clock. So on this timeline, from then on, no
-	// stamp is ahead of the wall clock, and WithMaxBackward counts as 0.
+	// Unrecorded means that the node ID's next holder cannot find out where this
+	// holder stopped, and begins at the wall clock. So on this timeline, from the
+	// Bind on, no stamp is ahead of the wall clock, and WithMaxBackward is treated as
+	// 0.
 	Unrecorded bool
 
 	// Ceiling bounds stamps while the wall clock is ahead; see SetCeiling. The zero
@@ -39,11 +41,12 @@ type Span struct {
 	Ceiling Ceiling
 }
 
-// Ceiling is a bound that moves with the monotonic clock: no stamp is after At when
-// Clock.Monotonic reads Mono, and afterwards the bound advances with that clock. A
-// span of hours does not permit stamps hours ahead: the holder sets At to its clock
-// when it sent the last confirmed renewal, plus the time to live of the lease and
-// the claimants' guard, and Mono to the monotonic reading of that moment. Calls do
+// Ceiling is an upper bound of stamps that moves with the monotonic clock: when
+// Clock.Monotonic reads Mono, no stamp is after At, and later the bound advances
+// with that clock. Because of the ceiling, stamps cannot be hours ahead even if
+// the span is hours long. The holder sets At to the time of its clock when it sent
+// the last confirmed renewal, plus the time to live of the lease and the
+// claimants' guard. It sets Mono to the monotonic reading at that moment. Calls do
 // not fail while the wall clock is above the ceiling: stamps advance with the
 // monotonic clock.
 type Ceiling struct {
@@ -51,8 +54,8 @@ type Ceiling struct {
 	Mono time.Duration
 }
 
-// anchor returns the ceiling as an anchor, Unix ns at monotonic 0, or the
-// largest int64 if there is no ceiling.
+// anchor converts the ceiling to an anchor, in Unix ns at monotonic 0. It returns
+// the largest int64 if there is no ceiling.
 func (c Ceiling) anchor() int64 {
 	if c.At.IsZero() {
 		return math.MaxInt64
@@ -71,7 +74,8 @@ func (c Ceiling) anchor() int64 {
 // an int64.
 const lowest = -1 << 60
 
-// nextMs returns the millisecond after ms, or ms if it is the last.
+// nextMs returns the millisecond after ms, or ms itself if it is the largest
+// int64.
 func nextMs(ms int64) int64 { return max(ms, ms+1) }
 
 // msToNs converts milliseconds to nanoseconds, and saturates at both ends.
@@ -86,7 +90,8 @@ func msToNs(ms int64) int64 {
 	return ms * int64(time.Millisecond)
 }
 
-// check returns all problems of s in the layout, which may be nil.
+// check returns an error with all problems of s for the layout l, which may be
+// nil.
 func (s Span) check(l *Layout) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -115,30 +120,30 @@ func (s Span) check(l *Layout) error {
 // Forever returns a Span.Until that no layout reaches.
 func Forever() time.Time { return time.UnixMilli(math.MaxInt64 / 2) }
 
-// Era is a stretch of time in which the node IDs of a pool have one width.
+// Era is a period in which the node IDs of a pool have one width.
 type Era struct {
 	// From is the era's first millisecond. The first era also applies before its
 	// From.
 	From time.Time `json:"from"`
-	// NodeBits is the width. A layout with fewer node bits uses all of its own.
+	// NodeBits is the width. If a layout has fewer node bits, all of them are used.
 	NodeBits int `json:"node_bits"`
 }
 
 // Eras are the widths that the node IDs of a pool have had, oldest first. The
-// width of an ID follows from the beginning of its own tick, so all IDs of one
-// tick have the same layout: no two are equal across a change, and each can be
-// decoded later. Without eras, the node always has all of the layout's node
-// bits.
+// beginning of an ID's tick determines the width of its node ID, so all IDs of one
+// tick have the same width. Therefore two IDs cannot be equal because of a change
+// of the width, and each ID can be decoded later. Without eras, the node ID always
+// has all of the layout's node bits.
 type Eras []Era
 
 // Decompose decodes an ID that was generated with layout l by a node of the pool
-// with these eras. Unlike with [Layout.Decompose], Node is only the node ID,
-// and Sequence includes the bits that the node's width left free.
+// with these eras. Unlike in the result of [Layout.Decompose], Node contains only
+// the node ID, and Sequence includes the free node bits.
 func (e Eras) Decompose(l Layout, id ID) Parts {
 	tick := uint64(id) >> (l.NodeBits + l.SequenceBits)
 	width := e.width(l, e.at(l, tick))
 	low := uint64(id) & (1<<(l.NodeBits+l.SequenceBits) - 1)
-	below := l.SequenceBits // the sequence's bits below the node
+	below := l.SequenceBits // the number of sequence bits below the node ID
 	if l.NodeLast {
 		below = 0
 	}
@@ -175,8 +180,8 @@ func (e Eras) firstTick(l Layout, i int) uint64 {
 	return l.tickOf(e[i].From.UnixMilli() + l.Tick.Milliseconds() - 1)
 }
 
-// check returns all problems of the eras for the holder of a node ID whose span
-// begins after the given time.
+// check returns an error with all problems of the eras for the holder of nodeID,
+// if the holder's span begins after the given time.
 func (e Eras) check(nodeID int, after time.Time) error {
 	var errs []error
 	for i, era := range e {

@@ -17,8 +17,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// crew is a group of goroutines that make IDs in every way at once, on two generators of
-// one timeline. Each checks what it can see of its own IDs.
+// crew is a group of goroutines that make IDs concurrently in every possible way, with
+// two generators on one timeline. Each goroutine checks its own IDs as far as it can.
 type crew struct {
 	t       *testing.T
 	clock   snowflake.Clock
@@ -26,18 +26,18 @@ type crew struct {
 	l       snowflake.Layout
 	gens    [2]*snowflake.Generator
 	blocks  bool             // use blocks and runs as well
-	passing func(error) bool // errors that may come
+	passing func(error) bool // reports whether an error is allowed
 	steps   time.Duration    // how far the wall clock may step back during a call
 	stop    atomic.Bool
 	wg      sync.WaitGroup
 
-	highest  atomic.Int64 // largest ID that a call has returned (blocks apart)
-	deadline atomic.Int64 // the largest so far; it only grows
-	until    atomic.Int64 // Unix ms, likewise
+	highest  atomic.Int64 // largest ID that a call has returned, except for blocks
+	deadline atomic.Int64 // the largest deadline so far; it only grows
+	until    atomic.Int64 // the largest end so far, in Unix ms; it only grows
 	made     [][]ID
 	count    atomic.Int64
 	refused  atomic.Int64
-	gaveUp   atomic.Int64 // calls that may have had a place in the queue, and left it
+	gaveUp   atomic.Int64 // calls that may have left a place in the queue
 }
 
 func newCrew(t *testing.T, clock snowflake.Clock, l snowflake.Layout) *crew {
@@ -48,7 +48,8 @@ func newCrew(t *testing.T, clock snowflake.Clock, l snowflake.Layout) *crew {
 	return c
 }
 
-// start sends the crew to work, and returns its master's source of random numbers.
+// start starts the crew, and returns the source of random numbers for the test's own
+// goroutine.
 func (c *crew) start() *rand.Rand {
 	seed := rand.Uint64()
 	if s := os.Getenv("SNOWFLAKE_SEED"); s != "" {
@@ -67,7 +68,7 @@ func (c *crew) work(me int, rng *rand.Rand) {
 	var last, lastOfBlock ID
 	for !c.stop.Load() {
 		if rng.IntN(8) == 0 {
-			runtime.Gosched() // more interleavings, and the master's turn
+			runtime.Gosched() // causes more interleavings, and lets the test's own goroutine run
 		}
 		highest, began := c.highest.Load(), c.clock.Monotonic()
 		var ids []ID
@@ -174,8 +175,8 @@ func (c *crew) finish() []ID {
 	return all
 }
 
-// bind binds the crew to a node ID from now on. It records the span as confirmed before
-// the span takes effect.
+// bind binds the crew's timeline to a node ID from now on. It records the span as
+// confirmed before the span takes effect.
 func (c *crew) bind(node int, notBefore time.Time, length time.Duration) {
 	s := snowflake.Span{NodeID: node, Nodes: c.l.Nodes(), NotBefore: notBefore, Until: c.tl.Now().Add(length), Deadline: c.clock.Monotonic() + length}
 	c.confirm(s.Until, s.Deadline)
@@ -195,14 +196,14 @@ func (c *crew) confirm(until time.Time, deadline time.Duration) {
 	c.deadline.Store(max(c.deadline.Load(), int64(deadline)))
 }
 
-// await lets the crew make n more IDs.
+// await waits until the crew has made n more IDs.
 func (c *crew) await(n int) {
 	for want := c.count.Load() + int64(n); c.count.Load() < want && !c.t.Failed(); {
 		runtime.Gosched()
 	}
 }
 
-// awaitFence waits until the crew has run into the deadline.
+// awaitFence waits until the crew's calls fail because the deadline has passed.
 func (c *crew) awaitFence() {
 	for was := c.refused.Load(); c.refused.Load() < was+20 && !c.t.Failed(); {
 		runtime.Gosched()
@@ -224,11 +225,12 @@ var stressLayouts = map[string]snowflake.Layout{
 
 func fenced(err error) bool { return err == snowflake.ErrFenced }
 
-// Node IDs are bound and sealed under a crew that does not wait for them. No ID is made
-// twice or out of order, no stamp is ahead of the clock or outside the span, and each seal
-// returns the last stamped millisecond of its node ID. A seal may return a later one if a
-// block has drawn tickets that it does not use, if a run was drawn while the node ID was
-// sealed, or if a call on a busy machine has waited for longer than it may.
+// Node IDs are bound and sealed while a crew makes IDs without waiting for that. No ID is
+// made twice or out of order, no stamp is ahead of the clock or outside the span, and
+// each seal returns the last stamped millisecond of its node ID. A seal may return a
+// later millisecond in three cases: a block has drawn tickets that it does not use, a run
+// was drawn while the node ID was sealed, or a call on a busy machine has waited for
+// longer than allowed.
 func TestStressSealAndBind(t *testing.T) {
 	for name, l := range stressLayouts {
 		for _, blocks := range []bool{false, true} {
@@ -275,8 +277,8 @@ func TestStressSealAndBind(t *testing.T) {
 	}
 }
 
-// Some renewals come in time and others too late. No call that begins after the deadline
-// succeeds, and every late renewal makes the node ID usable again.
+// Some renewals come in time and some come too late. No call that begins after the
+// deadline succeeds, and after every late renewal the node ID can be used again.
 func TestStressSuspendAndResume(t *testing.T) {
 	for name, l := range stressLayouts {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +299,7 @@ func TestStressSuspendAndResume(t *testing.T) {
 	}
 }
 
-// stepping is the machine's clock with a wall clock that steps.
+// stepping is the machine's clock, except that its wall clock steps.
 type stepping struct {
 	snowflake.Clock
 	shift atomic.Int64
@@ -305,8 +307,8 @@ type stepping struct {
 
 func (s *stepping) Wall() time.Time { return s.Clock.Wall().Add(time.Duration(s.shift.Load())) }
 
-// While the wall clock steps, and while one node ID replaces another, no call is fenced by
-// mistake.
+// No call is fenced by mistake while the wall clock steps, or while one node ID replaces
+// another.
 func TestStressStepsAndRebinds(t *testing.T) {
 	for name, l := range stressLayouts {
 		t.Run(name, func(t *testing.T) {
@@ -327,8 +329,7 @@ func TestStressStepsAndRebinds(t *testing.T) {
 				}
 				c.await(rng.IntN(200))
 			}
-			// This step is larger than everything that was borrowed, so it must be
-			// noticed.
+			// This step is larger than the total time that was borrowed, so it must be noticed.
 			clock.shift.Add(int64(10 * time.Second))
 			for c.tl.Stats().StepsForward == 0 && !t.Failed() {
 				c.await(1)
@@ -341,10 +342,11 @@ func TestStressStepsAndRebinds(t *testing.T) {
 	}
 }
 
-// ticking is a clock that its test moves. Many goroutines can read it at once at low cost.
+// ticking is a clock that the test moves. Many goroutines can read it concurrently at low
+// cost.
 type ticking struct {
 	mono, behind atomic.Int64
-	moves        atomic.Bool // also when a generator waits
+	moves        atomic.Bool // the clock also moves when a generator waits
 }
 
 func (c *ticking) Monotonic() time.Duration { return time.Duration(c.mono.Load()) }
@@ -356,9 +358,9 @@ func (c *ticking) Sleep(d time.Duration) {
 	runtime.Gosched()
 }
 
-// Many callers reach the end of the span at once, inside the catch-up window. Each has
-// checked the end before it draws. Only checking again afterwards keeps the last tickets
-// inside the span.
+// Many callers reach the end of the span at once, inside the catch-up window. Each caller
+// checks the end before it draws a ticket. Only a second check after the draw keeps the
+// last tickets inside the span.
 func TestStressAtTheEndOfTheSpan(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := &ticking{}
@@ -401,18 +403,18 @@ func TestStressAtTheEndOfTheSpan(t *testing.T) {
 		}
 		stop.Store(true)
 		wg.Wait()
-		if s := tl.Stats(); s.Issued < 1900*64 { // a block may drop some
+		if s := tl.Stats(); s.Issued < 1900*64 { // a block may drop some IDs
 			t.Errorf("%+v", s)
 		}
 	})
 }
 
 // Two callers want the last sequence number of a tick at the same moment. Both find that
-// a number is left. Only checking the drawn ticket again keeps the second caller out of a
-// tick that has not begun. Both spin until they start, since the window is a few
-// nanoseconds wide.
+// a number is left. Only a check of the ticket after the draw keeps the second caller out
+// of a tick that has not begun. Both callers spin until they start, since the race window
+// is only a few nanoseconds wide.
 func TestStressTwoAtTheLastNumber(t *testing.T) {
-	for _, name := range []string{"Next", "NextContext"} { // the others compare and swap
+	for _, name := range []string{"Next", "NextContext"} { // the other methods use CompareAndSwap
 		call := calls[name]
 		l := snowflake.Default()
 		l.SequenceBits = 1
@@ -420,7 +422,7 @@ func TestStressTwoAtTheLastNumber(t *testing.T) {
 		clock := &pair{returned: &returned}
 		_, g := bind(t, clock, free(), snowflake.WithLayout(l), snowflake.WithCatchUp(0))
 		const rounds = 20_000
-		patience := 3 * time.Second // a busy machine seldom runs both at once
+		patience := 3 * time.Second // a busy machine rarely runs both callers at once
 		if testing.Short() {
 			patience /= 10
 		}
@@ -461,7 +463,7 @@ func TestStressTwoAtTheLastNumber(t *testing.T) {
 				t.Fatalf("round %d: %d, %v, want 0", r, id, err)
 			}
 			round.Store(r)
-			for range r % 64 { // about as long as the other takes to see it
+			for range r % 64 { // about as long as the other caller takes to see the change
 				round.Load()
 			}
 			one(f, r)
@@ -470,8 +472,8 @@ func TestStressTwoAtTheLastNumber(t *testing.T) {
 	}
 }
 
-// pair is a clock for two callers: a caller that waits moves it once the other has
-// returned.
+// pair is a clock for two callers. A caller that waits moves the clock once the other
+// caller has returned.
 type pair struct {
 	mono     atomic.Int64
 	returned *atomic.Int64
@@ -486,8 +488,8 @@ func (c *pair) Sleep(time.Duration) {
 	c.mono.Add(int64(ms))
 }
 
-// A call is made at the moment of a seal, in a tick from which no caller has drawn before.
-// Either the call fails, or the seal returns the call's millisecond.
+// A call is made at the moment of a seal, in a tick of which no ticket has been drawn
+// before. Either the call fails, or the seal returns the call's millisecond.
 func TestStressSealDuringTheFirstCall(t *testing.T) {
 	clock := &ticking{}
 	tl := snowflake.NewTimeline(clock)
@@ -521,7 +523,7 @@ func TestStressSealDuringTheFirstCall(t *testing.T) {
 			t.Error(err)
 		}
 		begin.Store(round)
-		for range rng.IntN(200) { // until about when the call draws
+		for range rng.IntN(200) { // wait until about the moment when the call draws
 			begin.Load()
 		}
 		last := tl.Seal()

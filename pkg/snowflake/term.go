@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// A term is one stretch of a timeline under one node ID, one width and one anchor
-// of the clock. A change of any of these seals the term and begins another.
+// term is a part of a timeline with one node ID, one width and one anchor of the
+// clock. When any of these changes, the term is sealed and another term begins.
 //
 // Callers draw tickets:
 //
 //	state = tick << seqBits | sequence, the last ticket drawn
 //
-// The word only ever grows, and each Add or CompareAndSwap on it yields a ticket that
-// no other caller gets. This makes IDs unique.
+// The state only grows, and each Add or CompareAndSwap on it yields a ticket
+// that no other caller gets. This makes IDs unique.
 type term struct {
 	// Immutable.
 	anchor   int64  // Unix ns at monotonic 0
@@ -26,31 +26,32 @@ type term struct {
 	shift    uint8  // shift of the rest of a ticket: lowBits + node bits in use
 	tenMilli bool   // the tick is 10 ms, not 1
 	lowMask  uint64
-	mark     uint64 // none of these bits is set in one of 64 tickets and in the first of each tick
+	mark     uint64 // bits that are all 0 in one of 64 tickets, and in the first ticket of each tick
 	first    uint64 // state when nothing has been drawn
 	era      int    // the era with this width
 
 	generation uint64 // of the machine, when the term began
 
-	// Read by each call, rarely written. deadline and limit only grow, except
-	// that sealing puts the deadline into the past.
+	// These fields are read by each call and rarely written. deadline and limit
+	// only grow, except that sealing sets the deadline to the past.
 	deadline atomic.Int64  // monotonic ns: a call that begins at or after it fails
 	limit    atomic.Uint64 // the first ticket outside the confirmed span
 	wallEnd  atomic.Int64  // Unix ns: the first moment outside the confirmed span
 	lag      atomic.Uint64 // ticks that stamps may be behind the clock: 0 except when saturated
 	ends     atomic.Uint64 // the first tick of the next era: limit is never beyond it
 
-	// Set when sealed, guarded by Timeline.mu.
+	// These fields are set when the term is sealed, and are guarded by
+	// Timeline.mu.
 	last uint64 // last tick stamped
-	void bool   // the machine was copied, so tickets in use may be used twice
+	void bool   // the machine was copied, so another copy may use the same tickets
 
 	_     [128]byte // keeps state alone on its cache line (and its neighbour, which is prefetched)
 	state atomic.Uint64
 	_     [120]byte
 }
 
-// sealed is the state of a term that is over: above every limit, and far enough
-// below the end of uint64 that late Adds do not wrap it.
+// sealed is the state of a term that is over. It is above every limit, and far
+// enough below the largest uint64 that late Adds do not make it wrap around.
 const sealed = math.MaxUint64 - 1<<40
 
 // unbound is the term of a timeline without a span or layout.
@@ -102,8 +103,8 @@ func (tm *term) begun(mono int64) uint64 {
 }
 
 // until returns the time from mono to the beginning of the tick; it is not
-// positive if the tick has begun. (A clock before the epoch is treated as at
-// the epoch, so that the result fits an int64.)
+// positive if the tick has begun. If the clock is before the epoch, until
+// calculates with the epoch, so that the result fits an int64.
 func (tm *term) until(tick uint64, mono int64) time.Duration {
 	ns := tick * uint64(time.Millisecond)
 	if tm.tenMilli {
@@ -112,16 +113,17 @@ func (tm *term) until(tick uint64, mono int64) time.Duration {
 	return time.Duration(int64(ns) - max(mono+tm.offset, 0))
 }
 
-// tickOf returns the tick of a ticket. The mask avoids the compiler's
-// check for shifts of 64 and more.
+// tickOf returns the tick of a ticket. Because of the mask, the compiler omits
+// its check for shifts of 64 and more.
 func (tm *term) tickOf(ticket uint64) uint64 { return ticket >> (tm.seqBits & 63) }
 
 // id arranges a ticket's bits around the node's:
 //
 //	[tick][sequence, high part][node][sequence, low part]
 //
-// Unused node bits extend the sequence above the node, so IDs increase with
-// their tickets at any width, and at full width the layout is the plain one.
+// Unused node bits extend the sequence above the node ID, so IDs increase with
+// their tickets at any width. At full width, the bits are arranged as in the
+// layout.
 func (tm *term) id(ticket uint64) ID {
 	return ID(ticket>>(tm.lowBits&63)<<(tm.shift&63) | tm.node | ticket&tm.lowMask)
 }
@@ -138,5 +140,6 @@ func (tm *term) fill(dst []ID, first uint64) {
 	}
 }
 
-// nodeBitsFor returns the width that holds the node IDs 0 … nodes-1.
+// nodeBitsFor returns the number of bits that are needed for the node IDs 0 …
+// nodes-1.
 func nodeBitsFor(nodes int) int { return bits.Len(uint(max(nodes-1, 0))) }

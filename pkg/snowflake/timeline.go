@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Node provides the timeline from which generators draw. Each of pkg/lease's
-// providers is a Node, and so is *Timeline.
+// Node provides the timeline from which generators draw tickets. The providers
+// of pkg/lease are Nodes, and so is *Timeline.
 type Node interface {
 	// Timeline returns the same timeline at every call: all generators on one node share
 	// it.
@@ -25,23 +25,24 @@ type Node interface {
 //	                                  │ ▲
 //	                                  └─┘ Extend: a renewal was confirmed
 //
-// A bound timeline is still fenced from its Deadline on, and after Until. The
-// lease agent drives it; an application need not. On a nil or zero Timeline, Bind,
-// Check and Widen fail, and the other methods do nothing.
+// A bound timeline is fenced, too, from its Deadline on and after Until. The
+// lease agent calls Bind, Extend and Seal; an application need not call them. On
+// a nil or zero Timeline, Bind, Check and Widen fail, and the other methods do
+// nothing.
 type Timeline struct {
 	_      noCopy
 	term   atomic.Pointer[term] // never nil
 	clock  Clock                // immutable
-	system bool                 // clock is SystemClock, which is read without a call through the interface
+	system bool                 // clock is SystemClock, which is read directly and not through the interface
 
 	watched bool    // the generation can be read; see Copied
 	machine *uint64 // SystemClock's generation counter, if there is a device
 
 	gate gate
 
-	_  [128]byte // the fields below are written; those above are read by each call
+	_  [128]byte // separates the fields below, which are written, from those above, which each call reads
 	mu sync.Mutex
-	// Guarded by mu.
+	// The following fields are guarded by mu.
 	layout   *Layout // set by the first New, then immutable
 	decide   func(want *Layout) (Layout, error)
 	span     Span
@@ -51,11 +52,11 @@ type Timeline struct {
 	state    lifeState
 	used     uint64        // last tick of all terms that must not be stamped again
 	last     time.Time     // last millisecond stamped since the last Bind
-	maxBack  time.Duration // the smallest of the generators'
+	maxBack  time.Duration // the smallest value of all generators on the timeline
 	maxWait  time.Duration // likewise
 	borrow   time.Duration // how far stamps were ahead of the wall clock at the last check
 	drawn    uint64        // tickets of the terms that are over
-	told     uint64        // the largest Stats.Issued so far
+	told     uint64        // the largest Stats.Issued that was returned so far
 
 	known    atomic.Uint64 // the generation as of NewTimeline or the last Seal
 	floor    atomic.Int64  // Unix ns at monotonic 0 as of the last Bind or SetFloor, for Now; notAnchored before the first
@@ -100,16 +101,17 @@ func newTimeline(c Clock, machine *uint64) *Timeline {
 	return t
 }
 
-// absent reports whether t is nil or zero, and not from NewTimeline.
+// absent reports whether t is nil or zero: NewTimeline did not create it.
 func (t *Timeline) absent() bool { return t == nil || t.clock == nil }
 
-// Timeline returns t; it makes *Timeline a Node.
+// Timeline returns t. The method makes *Timeline a Node.
 func (t *Timeline) Timeline() *Timeline { return t }
 
 // Bind sets the timeline's node ID and span, and anchors its clock to the wall
-// clock. If it is already bound, the old span is sealed first. Stamps continue
-// after the last one made, so IDs keep increasing across binds. The error is
-// ErrClosed, or describes the problems of s; in both cases nothing has changed.
+// clock. If the timeline is already bound, Bind first seals the old span. Stamps
+// continue after the last stamp that was made, so IDs keep increasing across
+// binds. The error is ErrClosed, or describes the problems of s; in both cases
+// nothing has changed.
 func (t *Timeline) Bind(s Span) error {
 	if t.absent() {
 		return errNoClock
@@ -131,8 +133,8 @@ func (t *Timeline) Bind(s Span) error {
 		return copiedError{}
 	}
 	t.seal()
-	// If stamps continued past a step back of the clock, the next holder, which
-	// begins at the wall clock, would make them again.
+	// If stamps continued after the clock has stepped back, the next holder, which
+	// begins at the wall clock, could make the same stamps again.
 	if s.Unrecorded {
 		t.maxBack = 0
 	}
@@ -156,18 +158,18 @@ func (t *Timeline) beginAt(anchor int64) {
 		return
 	}
 	l := *t.layout
-	// A stamp is at most anchor + monotonic, so this keeps all of them below the
-	// ceiling, whatever the wall clock reads.
+	// A stamp is at most anchor + monotonic. So this minimum keeps all stamps at or
+	// below the ceiling, whatever the wall clock shows.
 	anchor = min(anchor, t.ceiling)
-	// Stamp nothing at or before NotBefore, which belongs to the last holder, and
-	// nothing that an earlier term of this timeline may have stamped.
+	// Stamp no millisecond up to NotBefore, since these belong to the last holder,
+	// and no tick that an earlier term of this timeline may have stamped.
 	if !t.span.NotBefore.IsZero() {
 		t.used = max(t.used, l.tickOf(t.span.NotBefore.UnixMilli()))
 	}
-	// A ticket of a tick far past the end of the time field would wrap around to
-	// stamped ticks.
+	// A tick far past the end of the time field would overflow when it is converted
+	// to a ticket, and yield a tick that was stamped before.
 	t.used = min(t.used, 1<<l.TimeBits)
-	// One term has one width: that of the next tick to be stamped.
+	// A term has the width of the next tick to be stamped.
 	eras := t.span.Eras
 	era := eras.at(l, max(t.used+1, l.tickOf((t.mono()+anchor)/int64(time.Millisecond))))
 	used := t.used
@@ -183,8 +185,9 @@ func (t *Timeline) beginAt(anchor int64) {
 // setEnd sets tm's limits to the confirmed end of the span. The caller must
 // hold mu.
 func (t *Timeline) setEnd(tm *term) {
-	// A tick belongs to the holder only if all of its milliseconds do: with a tick
-	// of 10 ms, the tick in which the span ends is left out.
+	// A tick belongs to the holder only if all of its milliseconds belong to the
+	// holder. So with a tick of 10 ms, a tick that the span ends within is not
+	// used.
 	ticks := min(t.layout.tickOf(nextMs(t.untilMs)), 1<<t.layout.TimeBits)
 	ends := uint64(math.MaxUint64)
 	if next := tm.era + 1; next < len(t.span.Eras) {
@@ -198,7 +201,8 @@ func (t *Timeline) setEnd(tm *term) {
 }
 
 // Extend moves the end of the span and the deadline after a confirmed renewal.
-// Neither ever moves back. A timeline that is not bound ignores the call.
+// Neither of them ever moves back. Extend does nothing if the timeline is not
+// bound.
 func (t *Timeline) Extend(until time.Time, deadline time.Duration) {
 	if t.absent() {
 		return
@@ -215,8 +219,8 @@ func (t *Timeline) Extend(until time.Time, deadline time.Duration) {
 }
 
 // SetCeiling replaces the ceiling of the span after a confirmed renewal. If the
-// last stamp is above the new ceiling, stamps continue from the last stamp. A
-// timeline that is not bound ignores the call.
+// last stamp is above the new ceiling, stamps continue from the last stamp.
+// SetCeiling does nothing if the timeline is not bound.
 func (t *Timeline) SetCeiling(c Ceiling) {
 	if t.absent() {
 		return
@@ -233,16 +237,16 @@ func (t *Timeline) SetCeiling(c Ceiling) {
 	}
 }
 
-// Check returns nil if a Next that begins now would return an ID, after waiting
-// at most WithMaxWait, and otherwise the error that Next would return. It is for
-// health checks, and generates nothing. Without a generator it checks only the
-// span and the deadline.
+// Check returns nil if a call of Next that begins now would return an ID, after
+// waiting at most WithMaxWait. Otherwise it returns the error that Next would
+// return. It is for health checks, and generates no ID. Without a generator it
+// checks only the span and the deadline.
 func (t *Timeline) Check() error {
 	if t.absent() {
 		return errNoClock
 	}
 	tm := t.term.Load()
-	mono, wall := t.observe(tm) // the anchor follows, as in a call; there may be another term afterwards
+	mono, wall := t.observe(tm) // this may move the anchor, as a call does, and so begin another term
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	past := wall >= msToNs(nextMs(t.untilMs))
@@ -256,7 +260,7 @@ func (t *Timeline) Check() error {
 	case t.layout == nil:
 		return nil
 	}
-	// The checks below follow those in reserve.
+	// The checks below must match those in reserve.
 	tm = t.term.Load()
 	early, state, now := mono+tm.offset, tm.state.Load(), tm.begun(mono)
 	next := tm.tickOf(state + 1)
@@ -277,11 +281,12 @@ func (t *Timeline) Check() error {
 	return nil
 }
 
-// Widen adds an era that is recorded in the pool: from its first tick on, IDs
-// have the new width. It must begin after the end of the span confirmed so far,
-// since all of that may have been stamped; otherwise, or if the node ID does not
-// fit, Widen returns an error and changes nothing. A timeline that is not bound
-// ignores the call, since the next Bind sets its own eras.
+// Widen adds an era that is recorded in the pool. From the first tick of the era
+// on, IDs have the new width. The era must begin after the end of the span that
+// is confirmed so far, since all of that span may have been stamped. If it
+// begins earlier, or if the node ID does not fit the width, Widen returns an
+// error and changes nothing. Widen also does nothing if the timeline is not
+// bound, since the next Bind sets its own eras.
 func (t *Timeline) Widen(e Era) error {
 	if t.absent() {
 		return errNoClock
@@ -309,10 +314,10 @@ func (t *Timeline) Widen(e Era) error {
 
 // turn ends a term at the end of its era and begins the next term, for a call
 // that needs a tick of the next era. It returns false if the era's last tick has
-// not begun, since calls with a ticket of that tick still wait for it; the caller
-// then tries again once that tick has begun. The waiting calls get their IDs
-// because the term is sealed only after that, and no call waits longer than a
-// tick.
+// not begun, since calls with a ticket of that tick may still be waiting for it.
+// The caller then tries again once that tick has begun. The waiting calls get
+// their IDs, because the term is sealed only after their tick has begun, and no
+// call waits longer than a tick.
 func (t *Timeline) turn(tm *term) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -329,7 +334,7 @@ func (t *Timeline) turn(tm *term) bool {
 	return true
 }
 
-// adopt makes g one of the generators on t.
+// adopt adds g to the generators on t.
 func (t *Timeline) adopt(g *Generator) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -349,13 +354,14 @@ func (t *Timeline) adopt(g *Generator) error {
 	return nil
 }
 
-// Stats counts the calls of the generators on one timeline since its creation.
+// Stats contains counts of the generators' calls on one timeline since its
+// creation.
 type Stats struct {
-	Issued  uint64 // IDs returned; calls in progress may or may not be counted
+	Issued  uint64 // IDs returned; IDs of calls in progress may or may not be included
 	Waits   uint64 // how often a call slept until a tick began
 	Refused uint64 // calls that ended in an error
 
-	StepsForward uint64        // how often the wall clock was found ahead, and followed
+	StepsForward uint64        // how often the wall clock was found ahead, and stamps moved forward with it
 	StepsBack    uint64        // how often the wall clock was found behind, or further behind
 	Borrow       time.Duration // how far stamps are ahead of the wall clock now, after a small step back
 }
@@ -365,8 +371,8 @@ type counters struct {
 	skipped                                 atomic.Uint64 // tickets below the state word that no caller received
 }
 
-// Stats returns the counts so far. They add no cost to calls: the number of IDs
-// issued follows from the state word.
+// Stats returns the counts so far. Counting IDs does not slow down calls, since
+// the number of IDs issued follows from the state word.
 func (t *Timeline) Stats() Stats {
 	if t.absent() {
 		return Stats{}
@@ -377,8 +383,9 @@ func (t *Timeline) Stats() Stats {
 	if tm := t.term.Load(); t.state == isBound && t.layout != nil {
 		drawn += tm.state.Load() - tm.first
 	}
-	// A call counts skipped tickets before it draws the next one, so a difference
-	// read in between is too small, never too large.
+	// A call counts skipped tickets before it draws the next ticket. So if Stats
+	// reads the counters between these two steps, the difference is too small,
+	// never too large.
 	if issued := drawn - c.skipped.Load(); int64(issued) > int64(t.told) {
 		t.told = issued
 	}

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// stepped is a clock whose wall clock steps; waits move both clocks.
+// stepped is a clock whose wall clock can be set. When a call waits, both clocks
+// advance.
 type stepped struct {
 	wall time.Time
 	mono time.Duration
@@ -17,8 +18,9 @@ func (c *stepped) Wall() time.Time          { return c.wall }
 func (c *stepped) Monotonic() time.Duration { return c.mono }
 func (c *stepped) Sleep(d time.Duration)    { c.wall, c.mono = c.wall.Add(d), c.mono+d }
 
-// The wall clock steps back during the first run of a process with a fixed node
-// ID, and never between its runs. The second run repeats no ID of the first run.
+// A process with a fixed node ID runs twice. The wall clock steps back during
+// the first run, but not between the runs. The second run repeats no ID of the
+// first run.
 func TestUnrecordedRunsMakeNoIDTwice(t *testing.T) {
 	for _, step := range []time.Duration{time.Millisecond, 2 * time.Millisecond, 300 * time.Millisecond, 900 * time.Millisecond, 1500 * time.Millisecond} {
 		clock := &stepped{wall: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}

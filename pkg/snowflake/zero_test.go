@@ -8,7 +8,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Calls on values that no constructor returned are errors, not panics.
+// Calls on values that no constructor returned cause errors and not panics.
 func TestZeroValues(t *testing.T) {
 	for _, g := range []*snowflake.Generator{nil, new(snowflake.Generator)} {
 		zero.Methods(t, g, "snowflake.New", "NextN") // NextN gets an empty slice
@@ -23,13 +23,13 @@ func TestZeroValues(t *testing.T) {
 	for _, tl := range []*snowflake.Timeline{nil, new(snowflake.Timeline)} {
 		zero.Methods(t, tl, "NewTimeline")
 	}
-	zero.Methods(t, snowflake.NewTimeline((*nilClock)(nil)), "fenced", "Bind", "Widen") // not bound: nothing to widen
+	zero.Methods(t, snowflake.NewTimeline((*nilClock)(nil)), "fenced", "Bind", "Widen") // the timeline is not bound, so Widen has nothing to do
 }
 
-// With a nil context, calls wait without a limit.
+// With a nil context, there is no limit on how long calls wait.
 func TestNilContext(t *testing.T) {
 	_, g := bind(t, nil, free())
-	for range 1 << 14 { // more than a tick has, so that some calls wait
+	for range 1 << 14 { // more IDs than a tick contains, so that some calls wait
 		if _, err := g.NextContext(nil); err != nil {
 			t.Fatal(err)
 		}

@@ -16,8 +16,8 @@ import (
 
 var _ lease.Provider = (*Node)(nil)
 
-// Node has a node ID without a lease, until Close. All of its methods are safe for
-// concurrent use. Nothing checks that no other process has the same node ID;
+// Node has a fixed node ID, without a lease, until it is closed. All of its methods are
+// safe for concurrent use. Nothing checks that no other process has the same node ID;
 // docs/guarantees.md lists the promises that do not hold without a lease. New returns a
 // Node. A nil or zero Node behaves like a closed one, with the node ID -1.
 type Node struct {
@@ -27,20 +27,20 @@ type Node struct {
 	once     sync.Once
 }
 
-// New returns the node ID n, 0 to the layout's last, without a lease. The caller must
-// ensure two conditions:
+// New returns a Node with the node ID n, which is not leased. n is at least 0, and at
+// most the highest node ID of the layout. The caller must ensure two conditions:
 //
-//   - no other process, and no other Node in this process, has the same node ID, and
-//     no pool that makes IDs of this layout leases it;
-//   - when the process starts, its wall clock is past the last ID that an earlier
-//     run made. A clock that never steps back meets this condition. After a step back,
-//     do not restart the process before the clock has caught up.
+//   - no other process, and no other Node in this process, has the same node ID, and no
+//     pool whose IDs have this layout leases the node ID;
+//   - when the process starts, its wall clock is past the time of the last ID that an
+//     earlier run made. A clock that never steps back meets this condition. After a step
+//     back, do not restart the process before the clock has caught up.
 //
 // To keep the second condition simple, no ID is ahead of the wall clock:
-// snowflake.WithMaxBackward counts as 0. The layout is required, since no pool provides
-// it; all processes whose IDs must differ must use the same layout. The error reports
-// that the layout is invalid, or that n does not fit it. A warning that no lease protects
-// the node ID is logged once, to slog.Default.
+// snowflake.WithMaxBackward is treated as 0. The layout is required, since no pool
+// provides it; all processes whose IDs must differ must use the same layout. New returns
+// an error if the layout is invalid or n does not fit the layout. A warning that no lease
+// protects the node ID is logged once, to slog.Default.
 func New(n int, layout snowflake.Layout) (*Node, error) { return newOn(nil, n, layout) }
 
 func newOn(c lease.Clock, n int, layout snowflake.Layout) (*Node, error) {
@@ -65,7 +65,7 @@ func newOn(c lease.Clock, n int, layout snowflake.Layout) (*Node, error) {
 	return f, nil
 }
 
-// absent reports whether f is nil or zero, so that New did not make it.
+// absent reports whether f is nil or zero: New did not create it.
 func (f *Node) absent() bool { return f == nil || f.done == nil }
 
 var (
@@ -81,8 +81,8 @@ func (f *Node) NodeID() int {
 	return f.nodeID
 }
 
-// Timeline returns the timeline from which generators stamp; it makes the node a
-// [snowflake.Node].
+// Timeline returns the timeline from which generators take their timestamps. The method
+// makes the node a [snowflake.Node].
 func (f *Node) Timeline() *snowflake.Timeline {
 	if f.absent() {
 		return nil
@@ -111,7 +111,7 @@ func (f *Node) Done() <-chan struct{} {
 	return f.done
 }
 
-// Err returns nil until Close, and then ErrClosed.
+// Err returns nil until Close is called, and then ErrClosed.
 func (f *Node) Err() error {
 	if f.absent() {
 		return errAbsent
@@ -147,8 +147,8 @@ func (f *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Ready returns a handler that reports whether the process can make IDs now: 503 while
-// the clock is behind, and after Close. With ?need=lease in the URL it is always 503:
-// there is no lease.
+// the clock is behind, and after Close. With ?need=lease in the URL, the handler always
+// answers 503, since there is no lease.
 func (f *Node) Ready() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := f.Err()

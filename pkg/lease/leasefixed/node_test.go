@@ -16,8 +16,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// A fixed node ID works wherever a leased one does, and everything shows that it has no
-// lease.
+// A fixed node ID works wherever a leased node ID works, and every output shows that it
+// has no lease.
 func TestFixed(t *testing.T) {
 	var log bytes.Buffer
 	before := slog.Default()
@@ -35,7 +35,7 @@ func TestFixed(t *testing.T) {
 	if !strings.Contains(log.String(), "node_id=7") || !strings.Contains(log.String(), "fixed") {
 		t.Errorf("the log says %q, want that node 7 is fixed", log.String())
 	}
-	ids, err := snowflake.New(p) // needs no layout, since the node has one
+	ids, err := snowflake.New(p) // needs no WithLayout, since the node has a layout
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestFixedRefuses(t *testing.T) {
 	}
 }
 
-// still is a clock whose wall clock steps; waits move both clocks.
+// still is a clock whose wall clock can be set. When a call waits, both clocks advance.
 type still struct {
 	wall time.Time
 	mono time.Duration
@@ -95,8 +95,8 @@ func (c *still) Wall() time.Time          { return c.wall }
 func (c *still) Monotonic() time.Duration { return c.mono }
 func (c *still) Sleep(d time.Duration)    { c.wall, c.mono = c.wall.Add(d), c.mono+d }
 
-// After the clock has stepped back, no ID is ahead of it, since the next run of the
-// process begins at the wall clock.
+// Even after the wall clock has stepped back, no ID is ahead of it, since the next run of
+// the process begins at the wall clock.
 func TestFixedMakesNothingAheadOfTheClock(t *testing.T) {
 	clock := &still{wall: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
 	f, err := newOn(clock, 7, snowflake.Default())

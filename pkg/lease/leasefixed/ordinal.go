@@ -10,9 +10,10 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// StatefulSet returns [New] with the ordinal of a Kubernetes StatefulSet, the number
-// at the end of the host name: 7 in "orders-7". Only Kubernetes ensures that one pod at a
-// time has the ordinal, and it does not if a pod is deleted by force.
+// StatefulSet calls [New] with the ordinal of a Kubernetes StatefulSet's pod, which is
+// the number at the end of the host name: 7 in "orders-7". Only Kubernetes ensures that
+// one pod at a time has an ordinal, and it cannot ensure this if a pod is deleted by
+// force.
 //
 // StatefulSet returns an error if the host name has no such number, or if the number
 // means something else, such as a part of an IP address, or the random end of the name of
@@ -34,8 +35,9 @@ var (
 	ordinalName = regexp.MustCompile(`^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?-(0|[1-9][0-9]{0,4})$`)
 	// ip-10-0-1-25 is an EC2 host name. Other networks have hosts with the same address.
 	addressName = regexp.MustCompile(`[0-9]+-[0-9]+-[0-9]+-[0-9]+$`)
-	// A Deployment's pods are NAME-HASH-RANDOM, and some random ends are digits only.
-	// Kubernetes uses no letters and digits in these parts that could spell a word.
+	// A Deployment's pods are named NAME-HASH-RANDOM, and some of the random parts consist
+	// only of digits. In HASH and RANDOM, Kubernetes omits the letters and digits that could
+	// spell words.
 	deploymentName = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 )
 
-// Calls on a node that New did not return are errors, not panics.
+// Calls on a node that New did not return cause errors and not panics.
 func TestZeroNode(t *testing.T) {
 	zero.Methods(t, new(leasefixed.Node), "leasefixed.New")
 	zero.Methods(t, (*leasefixed.Node)(nil), "leasefixed.New")

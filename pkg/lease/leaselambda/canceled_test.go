@@ -22,11 +22,11 @@ func invocation(ctx context.Context, limit time.Duration) (context.Context, cont
 	return lambdacontext.NewContext(ctx, &lambdacontext.LambdaContext{AwsRequestID: "b5a1e0c4"}), end
 }
 
-// states are those of an environment when an invocation begins.
+// states are the states that an environment can be in when an invocation begins.
 var states = []string{"first use", "good", "expired", "taken"}
 
-// function is a function on a new table of 4 node IDs, whose agent's requests are
-// interrupted, in one of the states.
+// function is a Lambda function in one of the states. It uses a new table with 4 node
+// IDs, and its agent's requests are interrupted.
 type function struct {
 	*fixture.Table
 	agent *leaselambda.Agent
@@ -68,7 +68,7 @@ func newFunction(t *testing.T, i *fixture.Interruption, state string) *function 
 	return f
 }
 
-// make makes an ID of each kind of call, and fails the test if one was made before.
+// make makes an ID with each kind of call, and fails the test if an ID is repeated.
 func (f *function) make(t *testing.T, ctx context.Context) error {
 	t.Helper()
 	ids := make([]snowflake.ID, 3)
@@ -126,7 +126,7 @@ func (f *function) close(t *testing.T, state string) {
 	if err := f.agent.Close(); err != nil || time.Since(began) > 3*time.Second {
 		t.Errorf("Close: got %v after %v, want nil within 3 s", err, time.Since(began))
 	}
-	if got := f.held(t); got != 0 && state != "expired" { // which needs no release
+	if got := f.held(t); got != 0 && state != "expired" { // an expired lease needs no release
 		t.Errorf("after Close: got %d node IDs held, want none", got)
 	}
 }
@@ -148,9 +148,9 @@ var uses = map[string]func(f *function, t *testing.T, ctx context.Context) error
 	},
 }
 
-// An invocation whose context ends, at whichever request, returns at once. No request is
-// sent from then on until the next invocation, which holds one node ID and makes new IDs,
-// or until SIGTERM, which leaves none held.
+// If an invocation's context ends, at whichever request, the invocation returns at once.
+// From then on, no request is sent until the next invocation or SIGTERM. The next
+// invocation holds one node ID and makes new IDs. After SIGTERM, no node ID is held.
 func TestInvocationIsCanceledAnywhere(t *testing.T) {
 	for _, state := range states {
 		for name, use := range uses {
@@ -163,7 +163,7 @@ func TestInvocationIsCanceledAnywhere(t *testing.T) {
 							defer end()
 							return use(f, t, f.agent.Context(ctx))
 						})
-						fixture.Wait(time.Second) // a request in another context, which the interruption ends
+						fixture.Wait(time.Second) // a request in another context, which the interruption also ends
 						f.requests()
 						fixture.Wait(time.Minute)
 						if got := f.requests(); got != 0 {
@@ -238,8 +238,8 @@ func TestReleaseOutlivesTheInvocation(t *testing.T) {
 	}
 }
 
-// A call that waits for the clock ends with its context, and before the invocation,
-// however long WithMaxWait allows it to wait.
+// A call that waits for the clock ends when its context ends, and before the invocation's
+// deadline, however long WithMaxWait allows it to wait.
 func TestWaitForTheClockIsCanceled(t *testing.T) {
 	const full = 10 * time.Second // of the invocation
 	for name, c := range map[string]struct {
@@ -296,7 +296,7 @@ func TestWaitForTheClockIsCanceled(t *testing.T) {
 	}
 }
 
-// A call that may not wait for the next tick returns ErrBusy, as the generator does.
+// A call that may not wait for the next tick returns ErrBusy, as a generator's Next does.
 func TestWithoutWaiting(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		a, err := leaselambda.New(config(fixture.NewNetwork(1)), snowflake.WithMaxWait(0))

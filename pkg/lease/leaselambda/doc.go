@@ -14,14 +14,15 @@
 //   - When less than a third of the lease is left, the next ID first renews the lease.
 //   - Other IDs send no request.
 //   - The lease of an idle environment is not renewed, so its node ID becomes free by
-//     itself, after five minutes or Config.TTL.
+//     itself, after Config.TTL (five minutes by default).
 //
 // Outside an invocation, the package claims, renews and stamps nothing. It recognizes an
 // invocation by a context that has a request ID and has not ended. Lambda takes a snapshot
 // (SnapStart) before the first invocation, so a snapshot never holds a lease.
 //
-// Errors are returned by the call that requests an ID, before the invocation's deadline.
-// They name the remedy. No error is final: the next invocation tries again.
+// The call that requests an ID returns any error before the invocation's deadline. Errors
+// name the remedy. No error is final: the next invocation tries again.
 //
-// Other processes that sleep, or live for seconds, use [lease.NewOnDemand] directly.
+// Outside Lambda, processes that sleep between uses or live only for seconds should use
+// [lease.NewOnDemand] directly.
 package leaselambda

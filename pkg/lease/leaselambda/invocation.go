@@ -14,15 +14,15 @@ import (
 )
 
 // ErrNoInvocation is returned for a context that does not belong to an invocation in
-// progress: it has no request ID, or has ended.
+// progress, because the context has no request ID or has ended.
 var ErrNoInvocation = errors.New("leaselambda: outside of an invocation")
 
 // Agent leases a node ID for the environment of a function. Its methods are safe for
-// concurrent use. Wrap creates an Agent; New is for a program that passes the Agent on in
-// its own way.
+// concurrent use. Wrap creates an Agent; use New in a program that passes the Agent to
+// its handlers in its own way.
 type Agent struct {
 	node  *lease.OnDemand
-	wrong error // error of the configuration; then there is no node
+	wrong error // error in the configuration; if set, node is nil
 	opts  []snowflake.Option
 	ids   atomic.Pointer[snowflake.Generator]
 }
@@ -38,22 +38,23 @@ func New(cfg lease.Config, opts ...snowflake.Option) (*Agent, error) {
 	return &Agent{node: node, opts: opts}, nil
 }
 
-// absent reports whether a is nil or zero, so that New did not make it.
+// absent reports whether a is nil or zero: neither New nor Wrap created it.
 func (a *Agent) absent() bool { return a == nil || a.node == nil && a.wrong == nil }
 
 var errAbsent = fmt.Errorf("%w: this Agent is nil or zero: leaselambda.New returns one", lease.ErrClosed)
 
 type agentKey struct{}
 
-// Context returns the context of an invocation with the agent in it, for [Generator]
-// and [Lease]. Call it with the context that the runtime created: its deadline, which
-// AWS sets, shows how long the environment was frozen.
+// Context returns a copy of an invocation's context that carries the agent, for
+// [Generator] and [Lease]. Call it with the context that the runtime created: the
+// deadline of that context, which AWS sets, shows how long the environment was frozen.
 func (a *Agent) Context(ctx context.Context) context.Context {
-	if ctx == nil { // calls with the new context fail, since it belongs to no invocation
+	if ctx == nil { // calls with the new context fail, since that context belongs to no invocation
 		ctx = context.Background()
 	}
-	// A function has the same time-out for the life of an environment, so the time between
-	// the deadlines of two invocations equals the time between their beginnings.
+	// The time-out of a function does not change during the life of an environment, so the
+	// time between the deadlines of two invocations equals the time between their
+	// beginnings.
 	if at, ok := ctx.Deadline(); ok && a != nil && a.node != nil && invocation(ctx) == nil {
 		a.node.Witness(at)
 	}
@@ -61,7 +62,8 @@ func (a *Agent) Context(ctx context.Context) context.Context {
 }
 
 // Refresh makes sure that IDs can be made in this invocation; see
-// [lease.OnDemand.Refresh]. The error is ErrNoInvocation for any other context.
+// [lease.OnDemand.Refresh]. The error is ErrNoInvocation if ctx does not belong to an
+// invocation in progress.
 func (a *Agent) Refresh(ctx context.Context) error {
 	if a.absent() {
 		return errAbsent
@@ -97,7 +99,8 @@ func (a *Agent) Close() error {
 	return a.node.Close()
 }
 
-// generator returns the generator for a call in ctx, ready to be used.
+// generator refreshes the lease and returns the generator for a call with the context
+// ctx.
 func (a *Agent) generator(ctx context.Context) (*snowflake.Generator, error) {
 	if err := a.Refresh(ctx); err != nil {
 		return nil, err
@@ -113,9 +116,9 @@ func (a *Agent) generator(ctx context.Context) (*snowflake.Generator, error) {
 	return a.ids.Load(), nil
 }
 
-// invocation returns nil for the context of an invocation in progress. Nothing is
-// claimed, renewed or stamped outside of one, since a snapshot is taken before the first
-// invocation, and the environment is frozen between invocations.
+// invocation returns nil if ctx is the context of an invocation in progress. Nothing is
+// claimed, renewed or stamped outside an invocation, since a snapshot is taken before the
+// first invocation, and the environment is frozen between invocations.
 func invocation(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: the context is nil: pass on the one that the handler is called with", ErrNoInvocation)
@@ -130,7 +133,7 @@ func invocation(ctx context.Context) error {
 	return nil
 }
 
-// of returns the agent of an invocation.
+// of returns the agent that the context of an invocation carries.
 func of(ctx context.Context) *Agent {
 	if ctx != nil {
 		if a, ok := ctx.Value(agentKey{}).(*Agent); ok {
@@ -148,18 +151,19 @@ type IDs struct {
 	a   *Agent
 }
 
-// Generator returns the generator of an invocation whose handler went through [Wrap].
-// It sends no request: its first ID does.
+// Generator returns the generator of an invocation whose handler was wrapped by [Wrap].
+// Generator sends no request; the first call for an ID does.
 func Generator(ctx context.Context) IDs { return of(ctx).Generator(ctx) }
 
-// Lease calls [Agent.Lease] of an invocation's agent: it returns the node ID and its
+// Lease calls [Agent.Lease] of the invocation's agent, which returns the node ID and its
 // fencing token.
 func Lease(ctx context.Context) (lease.Lease, error) { return of(ctx).Lease(ctx) }
 
-// Next returns the next ID. If due, it first claims a node ID or renews the lease. It does
-// so once more if the environment was frozen before the ID was made. Its wait for the clock
-// is bounded by WithMaxWait, and ends with the context, a little before the invocation.
-// Errors are those of [Agent.Refresh] and of [snowflake.Generator.NextContext].
+// Next returns the next ID. If necessary, it first claims a node ID or renews the lease.
+// It does so once more if the environment was frozen between that check and the ID. Next
+// waits for the clock for at most WithMaxWait, and stops waiting a little before the
+// invocation's deadline. Errors are those of [Agent.Refresh] and of
+// [snowflake.Generator.NextContext].
 func (g IDs) Next() (snowflake.ID, error) {
 	id, err := g.next()
 	if errors.Is(err, snowflake.ErrFenced) {
@@ -179,16 +183,16 @@ func (g IDs) next() (snowflake.ID, error) {
 	return g.wait(ids)
 }
 
-// wait returns the next ID once the generator has one. Generator.Next would not notice the
-// end of the invocation, and NextContext would wait for longer than WithMaxWait, so wait
-// checks again and again whether the wait has become too long.
+// wait returns the next ID once the generator has one. Generator.Next would not notice
+// the end of the invocation, and NextContext would wait for longer than WithMaxWait. So
+// wait checks repeatedly whether the wait has become too long.
 func (g IDs) wait(ids *snowflake.Generator) (snowflake.ID, error) {
 	ctx, cancel := inTime(g.ctx)
 	defer cancel()
 	for {
 		var behind *snowflake.ClockError
 		switch err := g.a.node.Timeline().Check(); {
-		case errors.As(err, &behind) && behind.Behind <= 2*ids.Layout().Tick: // a queue, and not the clock
+		case errors.As(err, &behind) && behind.Behind <= 2*ids.Layout().Tick: // other callers use up the milliseconds; the clock was not set back
 			return 0, snowflake.ErrBusy
 		case err != nil:
 			return 0, err
@@ -203,12 +207,12 @@ func (g IDs) wait(ids *snowflake.Generator) (snowflake.ID, error) {
 	}
 }
 
-// checkAgain is the time after which a waiting call notices that the clock was set back
-// further.
+// checkAgain is the interval at which a waiting call checks whether the clock was set
+// back further.
 const checkAgain = 100 * time.Millisecond
 
-// inTime returns a context that ends a little before the invocation, which needs time to
-// act on the error.
+// inTime returns a context that ends a little before the invocation's deadline, since the
+// handler needs time to act on an error.
 func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	at, ok := ctx.Deadline()
 	if !ok {
@@ -217,8 +221,8 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, at.Add(-min(time.Until(at)/10, time.Second/2)))
 }
 
-// NextN fills dst with IDs, in order, as [snowflake.Generator.NextN] does. It returns
-// their number, and an error if there are fewer than len(dst).
+// NextN fills dst with IDs, in order, as [snowflake.Generator.NextN] does. It returns the
+// number of IDs, and an error if that number is less than len(dst).
 func (g IDs) NextN(dst []snowflake.ID) (n int, err error) {
 	if len(dst) == 0 {
 		return 0, g.a.Refresh(g.ctx)

@@ -18,7 +18,7 @@ import (
 type leap struct {
 	lease.Clock
 	mu   sync.Mutex
-	left int // readings until then; 0 means never
+	left int // readings until the machine sleeps; 0 means never
 	by   time.Duration
 }
 

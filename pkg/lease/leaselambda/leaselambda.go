@@ -12,14 +12,15 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Wrap returns a handler whose context has an agent, for [Generator] and [Lease]. handler
-// is any argument of lambda.Start: a function whose first parameter is a context, or a
-// lambda.Handler. The options are those of the generator.
+// Wrap returns a handler that calls the given handler with a context that carries an
+// agent, for [Generator] and [Lease]. handler may be any argument that lambda.Start
+// accepts: a function whose first parameter is a context, or a lambda.Handler. The
+// options are those of the generator.
 //
-// On SIGTERM, for which it registers aws-lambda-go's internal extension, it releases the
-// node ID if the environment has time for it. If cfg is invalid, each call of
-// [Generator] and [Lease] returns the error; an invocation that generates no IDs is not
-// affected.
+// On SIGTERM, the wrapped handler releases the node ID if the environment leaves enough
+// time. To receive SIGTERM, it registers aws-lambda-go's internal extension. If cfg is
+// invalid, each call of [Generator] and [Lease] returns the error; an invocation that
+// generates no IDs is not affected.
 func Wrap(handler any, cfg lease.Config, opts ...snowflake.Option) lambda.Handler {
 	a, err := New(cfg, opts...)
 	if err != nil {
@@ -32,8 +33,9 @@ func Wrap(handler any, cfg lease.Config, opts ...snowflake.Option) lambda.Handle
 	return lambda.NewHandlerWithOptions(a.around(handler), options...)
 }
 
-// around returns a handler that puts the agent into the context. All types of handler stay
-// the same, since aws-lambda-go uses them to decode the event and to stream the response.
+// around returns a handler that puts the agent into the context. The new handler has the
+// same parameter and result types as the given handler, since aws-lambda-go uses these
+// types to decode the event and to stream the response.
 func (a *Agent) around(handler any) any {
 	if h, ok := handler.(lambda.Handler); ok {
 		return within{h, a}

@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// frozen is the clock of a machine whose clocks do not count pauses.
+// frozen is the clock of a machine whose clocks do not include pauses.
 type frozen struct {
 	lease.Clock
 	lag atomic.Int64
@@ -38,11 +38,12 @@ func invoke(t *testing.T, h lambda.Handler, event string) (string, error) {
 	return string(out), err
 }
 
-// config returns a Config on a pool of a network. Nothing closes its agents, since
-// environments end without notice.
+// config returns a Config for a pool on a network. Nothing closes the agents that use it,
+// since environments end without notice.
 func config(s *fixture.Network) lease.Config { return fixture.Config(s) }
 
-// Each invocation makes IDs, and only the first invocation of an environment claims.
+// Each invocation makes IDs, and only the first invocation of an environment claims a
+// node ID.
 func TestWrap(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -89,7 +90,8 @@ func TestWrap(t *testing.T) {
 	})
 }
 
-// Handlers of all kinds get the agent. A handler that cannot get it returns an error.
+// Handlers of all kinds get the agent. If a handler takes no context and so cannot get
+// the agent, the invocation returns an error.
 func TestWrapsEachHandler(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
@@ -268,8 +270,7 @@ func TestClockSetBackEndsInTime(t *testing.T) {
 	}
 }
 
-// steady is a clock whose monotonic clock does not lag, so that only its wall clock is set
-// back.
+// steady is a clock whose monotonic clock does not lag: only its wall clock is set back.
 type steady struct{ *frozen }
 
 func (s steady) Monotonic() time.Duration { return s.Clock.Monotonic() }

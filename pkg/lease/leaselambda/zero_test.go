@@ -9,7 +9,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// Calls on values that no constructor returned, and with a nil context, are errors.
+// Calls on values that no constructor returned, and calls with a nil context, return
+// errors.
 func TestNilAndZero(t *testing.T) {
 	zero.Methods(t, new(leaselambda.Agent), "leaselambda.New")
 	zero.Methods(t, (*leaselambda.Agent)(nil), "leaselambda.New")

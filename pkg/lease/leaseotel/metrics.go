@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Metrics holds the metrics of one agent: two agents in a process need one each.
+// Metrics holds the metrics of one agent. Each agent in a process needs its own Metrics.
 type Metrics struct {
 	meter                    metric.Meter
 	events, claims, renewals metric.Int64Counter
@@ -66,7 +66,7 @@ func (m *Metrics) Event(e lease.Event) {
 	if limit := e.Throttled; limit != "" || e.Reason == "throttled" {
 		add(m.throttled, "limit", cmp.Or(limit, "unknown"))
 	}
-	holding := e.Lease.Holder != "" // then an unanswered request was a renewal, else a claim
+	holding := e.Lease.Holder != "" // if so, an unanswered request was a renewal; otherwise it was a claim
 	switch {
 	case e.Kind == lease.EventRenewed:
 		add(m.renewals, "outcome", "confirmed")
@@ -92,7 +92,7 @@ func (m *Metrics) note(e lease.Event) {
 	switch e.Kind {
 	case lease.EventSuspended:
 		m.suspendedSince = time.Now()
-	case lease.EventRenewed: // the event of the resumption itself may have been dropped
+	case lease.EventRenewed: // EventResumed itself may have been dropped
 		if e.Left > 0 {
 			m.suspendedFor += m.suspension()
 			m.suspendedSince = time.Time{}
@@ -104,7 +104,8 @@ func (m *Metrics) note(e lease.Event) {
 }
 
 // suspension returns how long the current suspension has lasted; the caller holds mu. It
-// uses the monotonic clock, since the event's own time is that of the wall clock.
+// uses the monotonic clock, since the time in an event is from the wall clock, which may
+// be set.
 func (m *Metrics) suspension() time.Duration {
 	if m.suspendedSince.IsZero() {
 		return 0

@@ -133,7 +133,8 @@ func TestLifeOfALease(t *testing.T) {
 	})
 }
 
-// A hook that hung may have missed the end of a suspension: the next renewal shows it.
+// A hook that hung may have missed the event that ended a suspension. The next renewal
+// shows that the suspension has ended.
 func TestSuspensionWhoseEndWasDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, collect := instruments(t)
@@ -194,7 +195,7 @@ func TestExhaustion(t *testing.T) {
 }
 
 // docs/metrics.md, the dashboard and the alerts name only metrics that are exported, and
-// the page names all of these.
+// docs/metrics.md names all exported metrics.
 func TestDocsNameWhatIsExported(t *testing.T) {
 	exported := map[string]bool{}
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Observe adds the metrics that are read from the agent at each collection, until the
-// agent has ended. The error comes from the provider.
+// Observe adds the metrics that are read from the agent at each collection until the
+// agent ends. The error comes from the provider.
 func (m *Metrics) Observe(agent *lease.Agent) error {
 	if agent.Timeline() == nil {
 		return errors.New("leaseotel: Observe without an agent: it is nil or zero")
@@ -67,7 +67,8 @@ func (m *Metrics) Observe(agent *lease.Agent) error {
 		return err
 	}
 
-	// These series are present from the start, so that their first event is an increase.
+	// These series exist from the start, so that the first event of each is recorded as an
+	// increase.
 	for _, kind := range []lease.EventKind{lease.EventUnanswered, lease.EventSuspended, lease.EventResumed, lease.EventLost} {
 		m.events.Add(context.Background(), 0, metric.WithAttributes(attribute.String("pool", agent.Pool()), attribute.String("event", string(kind))))
 	}

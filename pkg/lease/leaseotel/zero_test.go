@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leaseotel"
 )
 
-// Metrics that New did not return, and a nil or zero agent, are errors, not panics.
+// Metrics that New did not return, and a nil or zero agent, cause errors and not panics.
 func TestNilAndZero(t *testing.T) {
 	zero.Methods(t, new(leaseotel.Metrics), "nil or zero")
 	zero.Methods(t, (*leaseotel.Metrics)(nil), "nil or zero")

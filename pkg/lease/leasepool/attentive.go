@@ -8,13 +8,13 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// attentive is a store that records whether any request had no answer, including one that
-// was answered after a retry. While the store does not answer this machine, it may not
-// answer holders either.
+// attentive is a store that records whether any request was not answered, even if a retry
+// was answered. While the store does not answer this machine, it may not answer holders
+// either.
 type attentive struct {
 	protocol.Store
 	failed atomic.Bool
-	first  atomic.Pointer[error] // the first such request's error
+	first  atomic.Pointer[error] // the error of the first request that was not answered
 }
 
 func (s *attentive) note(err error) {
@@ -62,8 +62,8 @@ func (s *attentive) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrit
 	return applied, err
 }
 
-// The watermarks are not part of a scan. A scan counts even if a request for watermarks
-// had no answer, so the following methods do not call note.
+// The watermarks are not part of a scan. A scan is valid even if a request for watermarks
+// was not answered, so the following methods do not call note.
 
 func (s *attentive) ReadWatermarks(ctx context.Context, pool string) (protocol.Watermarks, error) {
 	if kept, ok := s.Store.(watermarked); ok {

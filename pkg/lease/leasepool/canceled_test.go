@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// A verb whose context ends, at whichever request, returns within 2 s (in which Reap
-// records the failure), leaves no goroutine behind, and can be run again.
+// If a verb's context ends, at whichever request, the verb returns within 2 s, leaves no
+// goroutine behind, and can be run again. Reap needs the 2 s to record the failure.
 func TestVerbsAreCanceledAnywhere(t *testing.T) {
 	for name := range verbs(nil) {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestVerbsAreCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// every also calls fail for the two kinds of requests for which faulty does not.
+// every also calls fail for the two kinds of requests for which faulty does not call it.
 type every struct{ *faulty }
 
 func (s every) Get(ctx context.Context, pool string, node int) (*protocol.Lease, error) {

@@ -9,13 +9,13 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// candidates are the leases that a scan found due: the fingerprint of each, by node ID.
+// candidates contains the fingerprint of each lease that a scan found due, by node ID.
 type candidates map[int]fingerprint
 
 // fingerprint is a hash of a lease's holder, version and renewal. It has 30 bits, so two
-// different states of a lease have equal fingerprints once in 10⁹ times. Even that is
-// safe: a lease is freed only if it was due and has exactly the holder, version and
-// renewal that the second scan saw.
+// different states of a lease have equal fingerprints with a probability of about 1 in
+// 10⁹. Even equal fingerprints are safe: a lease is freed only if it was due and still
+// has exactly the holder, version and renewal that the second scan saw.
 type fingerprint uint32
 
 func fingerprintOf(l protocol.Lease) fingerprint {
@@ -31,15 +31,15 @@ func fingerprintOf(l protocol.Lease) fingerprint {
 
 const (
 	digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	// A distance is written in digits of 5 bits, lowest first; more marks that
-	// another digit follows. A fingerprint is five digits of 6 bits.
+	// A distance is written in digits of 5 bits, lowest first; the bit more is set if
+	// another digit follows. A fingerprint is written in five digits of 6 bits.
 	more           = 1 << 5
 	digitsPerPrint = 5
 )
 
-// encode returns the candidates as text, lowest node ID first: the distance of each from
-// the previous node ID, and its fingerprint. 65,536 candidates take 393,216 bytes, and an
-// item may have 409,600.
+// encode returns the candidates as text, lowest node ID first. The text contains each
+// candidate's distance from the previous node ID, and its fingerprint. 65,536 candidates
+// take 393,216 bytes; an item may have up to 409,600 bytes.
 func (c candidates) encode() string {
 	nodes := make([]int, 0, len(c))
 	for n := range c {
@@ -62,7 +62,8 @@ func (c candidates) encode() string {
 	return b.String()
 }
 
-// decodeCandidates decodes a text that encode has returned; false if the text is invalid.
+// decodeCandidates decodes a text that encode has returned. It returns false if the text
+// is invalid.
 func decodeCandidates(text string) (candidates, bool) {
 	c := candidates{}
 	for node := -1; text != ""; {

@@ -28,7 +28,7 @@ func TestCandidatesFit(t *testing.T) {
 	}
 }
 
-// Another holder, version or renewal has another fingerprint.
+// A lease with a different holder, version or renewal has a different fingerprint.
 func TestFingerprints(t *testing.T) {
 	l := protocol.Lease{NodeID: 1, Holder: "a", Version: 3, Renewal: 7}
 	for _, other := range []protocol.Lease{
@@ -44,7 +44,7 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
-// Any text in the table is either refused or decoded to candidates that a pool can have.
+// Any text in the table is either rejected or decoded to candidates that a pool can have.
 func FuzzCandidates(f *testing.F) {
 	f.Add("")
 	f.Add(candidates{0: 1, 7: 1 << 29, 65535: 3}.encode())

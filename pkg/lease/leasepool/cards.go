@@ -12,9 +12,10 @@ import (
 // publishLimit is the time limit for writing hint cards.
 const publishLimit = 10 * time.Second
 
-// publish copies the pool's item, as it was read or written, to the hint cards that are
-// behind it. Only the pool's verbs write cards: agents act on a card without reading the
-// item, and no task may write what all others act on.
+// publish copies the pool's item, as it was last read or written, to the hint cards that
+// are older than the item. Only the pool's verbs write cards: agents act on a card
+// without reading the item, and no task should be able to write data that all other tasks
+// act on.
 func (p *Pool) publish(ctx context.Context, item Item) error {
 	return p.eachCard(func(s protocol.CardStore, n int) error {
 		card, err := p.card(ctx, s, n)
@@ -38,7 +39,7 @@ func (p *Pool) card(ctx context.Context, s protocol.CardStore, n int) (*Item, er
 	return card, err
 }
 
-// eachCard calls do for all hint cards at once, if the store has any.
+// eachCard calls do concurrently for all hint cards, if the store supports them.
 func (p *Pool) eachCard(do func(s protocol.CardStore, n int) error) error {
 	s, ok := p.store.(protocol.CardStore)
 	if !ok {
@@ -53,9 +54,9 @@ func (p *Pool) eachCard(do func(s protocol.CardStore, n int) error) error {
 	return errors.Join(errs...)
 }
 
-// ahead returns by how much the newest card's revision is above item's. A newer card was
-// written by a faster verb, or is a copy of an item that no longer exists. In the latter
-// case, this pool does not make IDs of the card's layout and widths.
+// ahead returns by how much the newest card's revision exceeds the revision of item. A
+// newer card was written by a faster verb, or is a copy of an item that no longer exists.
+// In the latter case, this pool does not make IDs with the card's layout and widths.
 func (p *Pool) ahead(ctx context.Context, item Item) (int64, error) {
 	var cards [protocol.Cards]*Item
 	err := p.eachCard(func(s protocol.CardStore, n int) (err error) {
@@ -71,8 +72,9 @@ func (p *Pool) ahead(ctx context.Context, item Item) (int64, error) {
 	return newest - item.Revision, err
 }
 
-// tryPublish does what publish does, but only logs an error. It is for changes after which
-// cards may be old: an old card costs its readers a request, until the reaper's next run.
+// tryPublish does what publish does, but only logs an error. It is used after changes for
+// which outdated cards are acceptable: until the reaper's next run, each reader of an
+// outdated card needs one more request.
 func (p *Pool) tryPublish(ctx context.Context, item Item) {
 	ctx, cancel := context.WithTimeout(ctx, publishLimit)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// If items were put back from a backup and the cards were not, the cards are ahead of the
-// pool's item. A raise replaces them.
+// If the items were restored from a backup but the cards were not, the cards are newer
+// than the pool's item. A raise replaces these cards.
 func TestRaiseReplacesCardsOfAnItemThatIsGone(t *testing.T) {
 	s := fixture.NewCards(fixture.NewNetwork(0))
 	p := leasepool.Open(s, "orders")

@@ -6,12 +6,12 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// makeRoom opens the groups that a new pool of this size, with so many holders expected,
-// would have open, since the pool's agents may not be permitted to open them. A narrow
-// pool then gets the width for these groups, in one change.
+// makeRoom opens the groups that a new pool of this size would have open if expect
+// holders were expected, since the pool's agents may not be permitted to open groups. A
+// narrow pool then gets the width for these groups, in one change.
 //
-// makeRoom never makes the groups fewer or the width narrower: groups stay open if fewer
-// holders are expected, since the groups may have leases.
+// makeRoom never closes groups or reduces the width. If fewer holders are expected than
+// before, groups stay open, since they may contain leases.
 func (p *Pool) makeRoom(ctx context.Context, c *Changes, expect int) error {
 	before := c.Pool.OpenGroups
 	for {

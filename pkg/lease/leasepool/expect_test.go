@@ -26,7 +26,7 @@ func (s *poolCounter) WritePool(ctx context.Context, w protocol.PoolWrite) (prot
 }
 
 // A seed opens the groups for all expected holders in one write, and so does a later seed
-// that expects more. A seed that expects fewer changes nothing.
+// that expects more holders. A later seed that expects fewer holders changes nothing.
 func TestExpect(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		c := &poolCounter{Store: s}
@@ -64,7 +64,7 @@ func TestExpect(t *testing.T) {
 	})
 }
 
-// Without expected holders, a pool begins with the default number of open groups.
+// If Expect is not set, a pool begins with the default number of open groups.
 func TestNoneExpected(t *testing.T) {
 	for size, want := range map[int]int{1: 1, 1024: 4, 1025: 1} {
 		s := leasetest.NewMemory("orders", size)
@@ -111,8 +111,8 @@ func TestExpectNarrow(t *testing.T) {
 	})
 }
 
-// If more holders are expected of an existing narrow pool, it gets the width for them in
-// one change.
+// If more holders are expected in an existing narrow pool, the pool gets the width for
+// them in one change.
 func TestExpectMoreNarrow(t *testing.T) {
 	for name, verb := range map[string]func(*leasepool.Pool, context.Context, leasepool.Spec) (leasepool.Changes, error){"seed": (*leasepool.Pool).Seed, "resize": (*leasepool.Pool).Resize} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestExpectMoreNarrow(t *testing.T) {
 	}
 }
 
-// Without expected holders, the pool of a fleet of 1,024 has its width after two changes.
+// If Expect is not set, the pool of a fleet of 1,024 reaches its width in two changes.
 func TestNarrowFleetOf1024(t *testing.T) {
 	if testing.Short() {
 		t.Skip("1,024 agents through two changes: run without -short")

@@ -28,7 +28,7 @@ func floor(t time.Time) (time.Time, error) {
 }
 
 // raiseFloor stores a floor in the pool's item before anything relies on the floor. No
-// node ID that any process creates later begins before it.
+// node ID that any process creates later begins before the floor.
 func (p *Pool) raiseFloor(ctx context.Context, c *Changes, to time.Time) error {
 	w := protocol.RaiseFloor{Pool: p.Name, To: to}
 	if _, needed := w.Apply(&c.Pool); !needed {

@@ -10,8 +10,9 @@ import (
 )
 
 // The floor of a pool never becomes earlier, and every node ID that is created later
-// begins after it. It may be created by a resize, by a seed that finds the pool, by the
-// mark of a widening, or after a raise because it is missing in a backup.
+// begins after it. The node ID may be created by a resize, by a seed that finds an
+// existing pool, by the mark of a widening, or after a raise because it was missing from
+// a backup.
 func TestFloorIsKept(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := leasepool.Open(s, "orders")

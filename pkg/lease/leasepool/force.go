@@ -7,10 +7,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// ForceRelease frees a node ID for an operator, whether its lease has expired or not,
-// if it still has the version that the operator saw. Its holder loses it at the next
-// renewal. IDs stay unique, and the next holder waits until the reserved milliseconds
-// have passed. Freeing a free node ID is not an error.
+// ForceRelease frees a node ID for an operator, whether its lease has expired or not, if
+// the node ID still has the version that the operator saw. The holder loses the node ID
+// at its next renewal. IDs stay unique, and the next holder waits until the reserved
+// milliseconds have passed. Freeing a free node ID is not an error.
 func (p *Pool) ForceRelease(ctx context.Context, nodeID int, version int64) (Lease, error) {
 	if err := p.absent(); err != nil {
 		return Lease{}, err

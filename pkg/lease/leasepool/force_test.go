@@ -25,7 +25,7 @@ func TestForceRelease(t *testing.T) {
 				t.Errorf("force release of node %d: got the unformatted %q", node, err)
 			}
 		}
-		for range 2 { // the second call is as if the first answer had been lost
+		for range 2 { // the second call tests the case that the first answer was lost
 			l, err := p.ForceRelease(t.Context(), 2, held.Version)
 			if err != nil || l.Holder != "" || l.Version != held.Version || !l.ReservedUntil.Equal(held.ReservedUntil) {
 				t.Errorf("force release: %+v, %v", l, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// watermarked is the part of a store that keeps watermarks. A store in memory keeps
+// watermarked is implemented by stores that keep watermarks. The in-memory store keeps
 // none.
 type watermarked interface {
 	ReadWatermarks(ctx context.Context, pool string) (protocol.Watermarks, error)
@@ -18,7 +18,7 @@ type watermarked interface {
 }
 
 // auditor compares a scan with the watermarks of earlier scans, to find changes that no
-// write of this module can cause. Without a store it finds nothing.
+// write of this module can cause. If its store is nil, it finds nothing.
 type auditor struct {
 	pool  *Pool
 	store watermarked
@@ -30,8 +30,9 @@ type auditor struct {
 	doubt map[int]bool                       // node IDs to read again
 }
 
-// audit begins a scan of the pool. It reads the watermarks first: an item that is read
-// afterwards is at least as new as its watermark, or is in doubt and read again.
+// audit prepares the audit of a scan of the pool. It reads the watermarks first, so that
+// an item that is read afterwards should be at least as new as its watermark. An item
+// that appears older is in doubt and is read again.
 func (p *Pool) audit(ctx context.Context, item Item) (*auditor, error) {
 	a := &auditor{pool: p, item: item, now: map[int]map[int]protocol.Watermark{}, doubt: map[int]bool{}}
 	store, ok := p.table().(watermarked)
@@ -46,7 +47,7 @@ func (p *Pool) audit(ctx context.Context, item Item) (*auditor, error) {
 	return a, err
 }
 
-// see compares a group, which may have been read eventually consistent, with the
+// see compares a group, which may have been read with eventual consistency, with the
 // watermarks.
 func (a *auditor) see(n int, g protocol.Group) {
 	if a.store == nil {
@@ -79,8 +80,8 @@ func (a *auditor) see(n int, g protocol.Group) {
 	a.now[n] = marks
 }
 
-// found reads doubtful items again, strongly consistent, and returns the changes that no
-// write of this module can have caused, by node ID; -1 is the pool's own item.
+// found reads the items in doubt again, with strong consistency. It returns the changes
+// that no write of this module can have caused, by node ID; -1 is the pool's own item.
 func (a *auditor) found(ctx context.Context) (Corrupt, error) {
 	if a.store == nil {
 		return nil, nil
@@ -100,7 +101,7 @@ func (a *auditor) found(ctx context.Context) (Corrupt, error) {
 	if len(a.doubt) == 0 {
 		return found, nil
 	}
-	item, err := a.pool.item(ctx) // a widening may have begun since
+	item, err := a.pool.item(ctx) // a widening may have begun since the item was read
 	if err != nil {
 		return found, err
 	}
@@ -132,7 +133,7 @@ func (a *auditor) keep(ctx context.Context, found Corrupt) error {
 	for n, marks := range a.now {
 		for node := range found {
 			if old, known := a.old.Nodes[node]; known && node/protocol.GroupSize == n {
-				marks[node] = old // forged items set no watermarks
+				marks[node] = old // forged items do not change their watermarks
 			}
 		}
 		before := maps.Clone(a.old.Nodes)

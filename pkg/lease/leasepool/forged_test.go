@@ -40,8 +40,8 @@ func (f forger) set(group, node, expression, value string) {
 	}
 }
 
-// audited seeds a pool in which node ID 0 is held, 1 was held and released, and the others
-// were never held. Then it lets the reaper scan the pool.
+// audited seeds a pool in which node ID 0 is held, 1 was held and released, and the
+// others were never held. Then it runs the reaper, which scans the pool.
 func audited(t *testing.T, narrow bool) (forger, *leasepool.Pool, lease.Store) {
 	t.Helper()
 	client := dynamotest.Embedded(t)
@@ -113,7 +113,7 @@ func TestForged(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f, pool, _ := audited(t, test.narrow)
 			if test.node < 0 {
-				if _, err := pool.Raise(t.Context(), time.Now().Add(time.Second)); err != nil { // the floor and the revision grow
+				if _, err := pool.Raise(t.Context(), time.Now().Add(time.Second)); err != nil { // makes the floor later and the revision higher
 					t.Fatal(err)
 				}
 				reapQuietly(t, pool)
@@ -171,8 +171,7 @@ func (g gone) Group(ctx context.Context, pool string, n int) (protocol.Group, er
 	return all, err
 }
 
-// Nothing that holders, claimants, the reaper and operators do, in any order, looks
-// forged.
+// No writes by holders, claimants, the reaper and operators, in any order, look forged.
 func TestHonestWritesAreNotForged(t *testing.T) {
 	f, pool, store := audited(t, true)
 	now := time.Now()

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// free frees leases that are as the scan saw them, each with one attempt. It stops after
-// the first unanswered request, since holders may get no answers either.
+// free frees the leases that have not changed since the scan, with one attempt for each.
+// It stops after the first unanswered request, since holders may get no answers either.
 func (p *Pool) free(ctx context.Context, d dues, some candidates, r *ReapReport) (freed []int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -56,8 +56,8 @@ func (p *Pool) free(ctx context.Context, d dues, some candidates, r *ReapReport)
 	return freed, nil
 }
 
-// freeOne frees a lease only if it has not changed since the last scan: a holder
-// that has renewed since is alive, regardless of its expiry and this machine's
+// freeOne frees a lease only if it has not changed since the last scan. A holder that has
+// renewed since then is alive, regardless of its lease's expiry and of this machine's
 // clock.
 func (p *Pool) freeOne(ctx context.Context, pace *pace, l protocol.Lease) (applied bool, err error) {
 	if err := pace.wait(ctx); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// LayoutNames returns the names that [ParseLayout] knows.
+// LayoutNames returns the names that [ParseLayout] accepts.
 func LayoutNames() []string {
 	return []string{"default", "wide16", "js53", "twitter", "discord", "sonyflake"}
 }
@@ -22,8 +22,9 @@ var named = map[string]func() snowflake.Layout{
 	"twitter": snowflake.Twitter, "discord": snowflake.Discord, "sonyflake": snowflake.Sonyflake,
 }
 
-// ParseLayout returns the layout with a name from [LayoutNames], or the layout with the bits
-// T/N/S for time, node and sequence, such as 40/3/10, the default epoch and a tick of 1 ms.
+// ParseLayout returns the layout that text describes. text is a name from [LayoutNames],
+// or the numbers of bits T/N/S for time, node and sequence, such as 40/3/10. In the
+// second case, the layout has the default epoch and a tick of 1 ms.
 func ParseLayout(text string) (snowflake.Layout, error) {
 	if layout := named[text]; layout != nil {
 		return layout(), nil
@@ -45,7 +46,7 @@ func ParseLayout(text string) (snowflake.Layout, error) {
 	return l, l.Validate()
 }
 
-// LayoutName returns the text that [ParseLayout] parses as l, or a description of l if
+// LayoutName returns a text for which [ParseLayout] returns l, or a description of l if
 // there is no such text.
 func LayoutName(l snowflake.Layout) string {
 	stored := protocol.LayoutOf(l)
@@ -74,7 +75,8 @@ func holds(l protocol.IDLayout, size int) error {
 	return nil
 }
 
-// fitsLayout calls holds for the layout of a pool; it returns nil while the pool has none.
+// fitsLayout calls holds for the layout of a pool; it returns nil if the pool has no
+// layout yet.
 func fitsLayout(p protocol.PoolItem, size int) error {
 	if p.Layout == nil {
 		return nil
@@ -85,13 +87,13 @@ func fitsLayout(p protocol.PoolItem, size int) error {
 	return nil
 }
 
-// otherLayout reports whether s requests a layout other than the pool's.
+// otherLayout reports whether s requests a layout that differs from the pool's.
 func (s Spec) otherLayout(p protocol.PoolItem) bool {
 	return s.Layout != (snowflake.Layout{}) && p.Layout != nil && *p.Layout != protocol.LayoutOf(s.Layout)
 }
 
-// bindLayout binds the layout that a seed of an existing pool requests, if the pool
-// has none.
+// bindLayout gives an existing pool the layout that a seed requests, if the pool has no
+// layout.
 func (p *Pool) bindLayout(ctx context.Context, c *Changes, l snowflake.Layout) error {
 	if l == (snowflake.Layout{}) {
 		return nil
@@ -103,10 +105,11 @@ func (p *Pool) bindLayout(ctx context.Context, c *Changes, l snowflake.Layout) e
 	return err
 }
 
-// BindLayout makes sure that a pool has a layout, and that it is want. If want is nil, any
-// layout is accepted, and a pool without a layout gets [snowflake.Default]. An agent calls
-// BindLayout after its claim and before its first ID. If the layouts differ, the error
-// names both. BindLayout writes at most once, and not at all if item has a layout.
+// BindLayout makes sure that a pool has a layout, and that this layout is want. If want
+// is nil, any layout is accepted, and a pool without a layout gets [snowflake.Default].
+// An agent calls BindLayout after its claim and before it makes its first ID. If the
+// pool's layout and want differ, the error names both. BindLayout writes at most once,
+// and not at all if item has a layout.
 func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, want *snowflake.Layout) (protocol.PoolItem, error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return item, err
@@ -144,10 +147,11 @@ func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, w
 }
 
 // SetLayout corrects the layout of a pool if none of its node IDs was ever claimed.
-// Otherwise the layout stays, since IDs with this layout may exist.
+// Otherwise the layout stays unchanged, since IDs with this layout may exist.
 //
-// An agent reads the layout after its claim. So either SetLayout finds the claim and keeps
-// the layout, or the agent finds no layout and makes no ID before SetLayout has ended.
+// An agent reads the layout after its claim. So either SetLayout finds the claim and
+// keeps the layout, or the agent finds no layout and makes no IDs until SetLayout has
+// finished.
 func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, err error) {
 	if err := p.absent(); err != nil {
 		return item, err
@@ -179,7 +183,7 @@ func (p *Pool) setLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 		if item.LayoutFinal {
 			return item, fmt.Errorf("lease: node IDs of pool %q were claimed with the layout %s: %w", p.Name, LayoutName(item.Layout.Snowflake()), errClaimed)
 		}
-		if err := p.unclaimed(ctx, *item.Layout); err != nil { // before the change makes agents wait
+		if err := p.unclaimed(ctx, *item.Layout); err != nil { // checked before the change, which makes agents wait
 			return item, err
 		}
 		if item, err = p.change(ctx, protocol.SuspendLayout{Pool: p.Name, Revision: item.Revision}); err != nil {
@@ -206,13 +210,14 @@ func (p *Pool) setLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 }
 
 // finalizeLayout marks the layout of a pool as final once a node ID of the pool has been
-// claimed. SetLayout would then refuse to change the layout anyway; the mark lets an agent
-// know this before its own claim, so that it reads the pool's item only once. Nothing else
-// depends on the mark, so the write is not retried; the next run tries again.
+// claimed. SetLayout would then refuse to change the layout anyway; from the mark, an
+// agent can tell that the layout is final before its own claim, and so it reads the
+// pool's item only once. Nothing else depends on the mark, so the write is not retried;
+// the next run tries again.
 //
-// Invariant: a layout that an operator may still correct is never marked, since the mark
-// is written only if the pool's item still has the revision that was read before the scan
-// that saw the claim.
+// Invariant: a layout that an operator may still correct is never marked. The mark is
+// written only if the pool's item still has the revision that was read before the scan
+// found the claim.
 func (p *Pool) finalizeLayout(ctx context.Context, item Item) {
 	if item.Layout == nil || item.LayoutFinal {
 		return
@@ -234,7 +239,7 @@ func errOvertaken(pool string) error {
 var errClaimed = errors.New("its layout stays, since IDs of it may exist: use another pool")
 
 // unclaimed returns an error that wraps errClaimed if a node ID was ever claimed, or may
-// have been, because IDs with layout l may then exist.
+// have been claimed, because IDs with the layout l may then exist.
 func (p *Pool) unclaimed(ctx context.Context, l protocol.IDLayout) error {
 	var corrupt Corrupt
 	err := p.sweep(ctx, maxGroups, &corrupt, func(_ context.Context, _ *sweep, _ int, g protocol.Group) error {

@@ -30,7 +30,7 @@ func TestSeedLayout(t *testing.T) {
 		if _, err := p.Seed(t.Context(), spec); err != nil || layout(t, s) != nil {
 			t.Fatalf("got layout %v, %v, want none", layout(t, s), err)
 		}
-		spec.Layout = snowflake.Sonyflake() // a seed that finds the pool binds it
+		spec.Layout = snowflake.Sonyflake() // a seed that finds an existing pool binds the layout
 		for range 2 {
 			if c, err := p.Seed(t.Context(), spec); err != nil || *layout(t, s) != protocol.LayoutOf(spec.Layout) || *c.Pool.Layout != *layout(t, s) {
 				t.Fatalf("got layout %v, %v, want sonyflake", layout(t, s), err)
@@ -46,8 +46,8 @@ func TestSeedLayout(t *testing.T) {
 	})
 }
 
-// A size that the layout cannot hold is refused, even if the layout is bound while the
-// resize is in progress.
+// A resize to a size that does not fit the layout is refused, even if the layout is bound
+// while the resize is in progress.
 func TestResizeBeyondTheLayout(t *testing.T) {
 	s := leasetest.NewMemory("orders", 64)
 	p := leasepool.Open(s, "orders")
@@ -99,8 +99,9 @@ func claimOn(t *testing.T, s protocol.Store, node int) {
 	}
 }
 
-// If a claim comes while an operator corrects the layout, either the layout stays, or the
-// agent that reads the layout after its claim finds none and makes no IDs.
+// If an agent claims a node ID while an operator corrects the layout, either the layout
+// stays, or the agent, which reads the layout after its claim, finds no layout and makes
+// no IDs.
 func TestSetLayoutBesideAClaim(t *testing.T) {
 	for _, moment := range []string{"read after 0 writes", "write after 0 writes", "read after 1 writes", "write after 1 writes", "never"} {
 		t.Run(moment, func(t *testing.T) {
@@ -138,8 +139,8 @@ func TestSetLayoutBesideAClaim(t *testing.T) {
 	}
 }
 
-// The reaper marks a layout as final once it has seen a claim, and never before. Then no
-// operator can correct the layout, whatever becomes of the lease.
+// The reaper marks a layout as final once it has seen a claim, and never before. From
+// then on, no operator can correct the layout, even if the lease ends.
 func TestFinalLayout(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := leasepool.Open(s, "orders")
@@ -171,7 +172,8 @@ func TestFinalLayout(t *testing.T) {
 	})
 }
 
-// moments calls a function before one read of a group or write of the pool's item.
+// moments is a store that calls a function before one read of a group or one write of the
+// pool's item.
 type moments struct {
 	protocol.Store
 	at string

@@ -7,8 +7,9 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Lease is one node ID of a pool, as stored. It has the fields of lease.Lease;
-// lease.Lease(l) converts it, for comparing its State with lease.Held and the others.
+// Lease is one node ID of a pool, as stored in the table. It has the same fields as
+// lease.Lease. The conversion lease.Lease(l) makes its State comparable with lease.Held
+// and the other states.
 type Lease = protocol.Lease
 
 // Leases yields every node ID that has an item, lowest first, including retired ones.
@@ -48,8 +49,8 @@ func (p *Pool) Leases(ctx context.Context) iter.Seq2[Lease, error] {
 }
 
 // Glance reads the node IDs of group n, counted from 0. If the store offers eventually
-// consistent reads, it uses one, which costs half as much and may return items as they
-// were a second ago.
+// consistent reads, Glance uses one. Such a read costs half as much and may return items
+// as they were a second ago.
 func (p *Pool) Glance(ctx context.Context, n int) (protocol.Group, error) {
 	if err := p.absent(); err != nil {
 		return protocol.Group{}, err

@@ -12,11 +12,12 @@ import (
 // valid.
 const minValid, mostValid = 10 * time.Minute, 2 * time.Hour
 
-// Measure stores the count in s, which was begun at the time at, in the pool's item. Leases
-// grow while a valid measurement shows that there is room. A measurement is valid for twice
-// the time since the previous one, but for at least 10 min and at most 2 h. If the previous
-// one was made by a holder, which does not measure on a schedule, it is valid for 2 h.
-// Measure stores nothing if another measurement was stored since s was read.
+// Measure stores the counts of s in the pool's item; at is the time at which the count
+// began. Leases grow while a valid measurement shows that the pool has room. A
+// measurement is valid for twice the time since the previous one, but for at least 10 min
+// and at most 2 h. If the previous measurement was made by a holder, which does not
+// measure on a schedule, the new one is valid for 2 h. Measure stores nothing if another
+// measurement was stored after s was read.
 func (p *Pool) Measure(ctx context.Context, s Stats, at time.Time) error {
 	if err := p.absent(); err != nil {
 		return err
@@ -32,8 +33,9 @@ func (p *Pool) Measure(ctx context.Context, s Stats, at time.Time) error {
 	return err
 }
 
-// CountOpen counts the node IDs of a pool that are held, and the node IDs that are cooling or
-// were left by a dead holder. It reads only the groups that can have leases.
+// CountOpen counts the held node IDs of a pool, and separately the node IDs that are
+// cooling or were left by a dead holder. It reads only the groups that can contain
+// leases.
 func CountOpen(ctx context.Context, store protocol.Store, item protocol.PoolItem, now time.Time) (held, cooling int, err error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return 0, 0, err

@@ -10,12 +10,12 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// taken is the revision of a memory that another reaper has written meanwhile, or that was
-// corrupt: this run then frees and stores nothing.
+// taken is used as the revision of a memory that another reaper has written meanwhile, or
+// that was corrupt. A run with such a memory frees and stores nothing.
 const taken = "taken"
 
-// errUnanswered is the reason why a run frees or stores nothing after its scan: a
-// write that is sent only once had no answer. The next run starts over.
+// errUnanswered is the error of a run that frees or stores nothing after its scan,
+// because a write that is sent only once was not answered. The next run starts over.
 var errUnanswered = errors.New("lease: no answer")
 
 // unanswered marks an error that a later run recovers from by itself.
@@ -37,7 +37,7 @@ func (p *Pool) recall(ctx context.Context) (protocol.ReaperMemory, error) {
 }
 
 // remember replaces the memory, with one attempt. It returns the memory with its new
-// revision, or with taken.
+// revision, or with the revision taken.
 func (p *Pool) remember(ctx context.Context, m protocol.ReaperMemory, l *protocol.ReaperLook) (protocol.ReaperMemory, error) {
 	w := protocol.Remember{Pool: p.Name, Seen: m.Revision, New: uuid.NewString(), Look: l}
 	ctx, cancel := context.WithTimeout(ctx, protocol.CallLimit)
@@ -49,9 +49,10 @@ func (p *Pool) remember(ctx context.Context, m protocol.ReaperMemory, l *protoco
 	return protocol.ReaperMemory{Pool: p.Name, Revision: w.New, Look: l}, unanswered(err)
 }
 
-// forget resets the memory, so that the reaper starts over. Like remember, it replaces the
-// revision that it has read. An unconditional write that arrives twice would bring back an
-// old revision, at which a replay could store an old scan again.
+// forget resets the memory, so that the reaper starts over. Like remember, it replaces
+// only the revision that it has read. An unconditional write that arrives twice would
+// restore an old revision, and a delayed write that expects this revision could then
+// store an old scan again.
 func (p *Pool) forget(ctx context.Context) error {
 	for {
 		m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.table().ReaperMemory(ctx, p.Name) })

@@ -20,8 +20,8 @@ import (
 )
 
 // faulty is a store that fails a request if fail returns an error for its kind: "pool",
-// "group", "write", "recall", "remember" or "forget". With landed, a failed write is still
-// applied.
+// "group", "write", "recall", "remember" or "forget". If landed is set, a write that
+// fails is applied nevertheless.
 type faulty struct {
 	*leasetest.Memory
 	fail   func(call string) error
@@ -97,8 +97,8 @@ func crashedPool(t *testing.T, gone int) *faulty {
 	return s
 }
 
-// A run with an unanswered request does not count as a scan, even if the request is
-// answered when it is tried again, and the scans before it no longer count.
+// A run with an unanswered request is not counted as a scan, even if the request is
+// answered when it is retried. The scans before that run become void.
 func TestReapErrorsStartOver(t *testing.T) {
 	for _, call := range []string{"pool", "group", "recall", "remember", "write"} {
 		for _, landed := range []bool{false, true} {
@@ -132,7 +132,7 @@ func TestReapErrorsStartOver(t *testing.T) {
 	}
 }
 
-// After the first write without an answer, a run frees nothing more.
+// After the first write that is not answered, a run frees no more leases.
 func TestReapStopsFreeing(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := crashedPool(t, 40)
@@ -144,7 +144,7 @@ func TestReapStopsFreeing(t *testing.T) {
 				if writes.Add(1) == 4 {
 					return errors.New("no answer")
 				}
-				time.Sleep(5 * time.Millisecond) // virtual: the way there and back
+				time.Sleep(5 * time.Millisecond) // virtual: the round trip
 			}
 			return nil
 		}
@@ -156,8 +156,8 @@ func TestReapStopsFreeing(t *testing.T) {
 	})
 }
 
-// A run that got only errors could not record that in the table. The process remembers
-// it, and its next run that is answered does not count as a scan either.
+// A run that got only errors could not record them in the table. The process remembers
+// this, and its next run that gets answers is not counted as a scan either.
 func TestReapRemembersAnOutage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := crashedPool(t, 1)
@@ -232,8 +232,8 @@ func (s *tape) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrite) (b
 	return s.faulty.WriteReaperMemory(ctx, w)
 }
 
-// A scan that no longer counts does not return when all requests of its time arrive again,
-// in their order.
+// A void scan does not become valid again if all requests from the time of that scan
+// arrive again, in the same order.
 func TestReapReplaysOfAReset(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &tape{faulty: crashedPool(t, 1)}
@@ -259,8 +259,8 @@ func TestReapReplaysOfAReset(t *testing.T) {
 	})
 }
 
-// A stored scan does not count if a clock far ahead has written it, or if its text is not
-// one that a reaper writes.
+// A stored scan is ignored if its time is from a clock that was far ahead, or if its text
+// is not one that a reaper writes.
 func TestReapStrangeMemory(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := crashedPool(t, 1)

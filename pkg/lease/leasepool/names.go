@@ -7,8 +7,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// index is implemented by stores that keep a list of their pools' names. A store in memory
-// keeps none.
+// index is implemented by stores that keep a list of their pools' names. The in-memory
+// store keeps none.
 type index interface {
 	RecordPool(ctx context.Context, pool string) error
 	Pools(ctx context.Context) ([]string, error)
@@ -24,9 +24,9 @@ func Names(ctx context.Context, s protocol.Store) ([]string, error) {
 	return protocol.Retry(ctx, i.Pools)
 }
 
-// Record adds the pool's name to the table's index. Seed calls Record. It must be called again
-// only if the pool was seeded by a role without the permission to write the index, or if
-// the entry was deleted.
+// Record adds the pool's name to the table's index. Seed calls Record. Call Record again
+// only if the pool was seeded by a role without permission to write the index, or if the
+// entry was deleted.
 func (p *Pool) Record(ctx context.Context) error {
 	if err := p.absent(); err != nil {
 		return err
@@ -39,8 +39,8 @@ func (p *Pool) Record(ctx context.Context) error {
 	return err
 }
 
-// recordIfPermitted is Record for Seed: it returns no error if permission is missing, since
-// the role of a task may be permitted only to seed its own pool.
+// recordIfPermitted is the variant of Record that Seed uses. It returns no error if
+// permission is missing, since a task's role may only be permitted to seed its own pool.
 func (p *Pool) recordIfPermitted(ctx context.Context) error {
 	if err := p.Record(ctx); !errors.Is(err, protocol.ErrAccess) {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// Holders on demand let their leases expire by design. The reaper leaves these leases
-// alone, they trigger neither the brake nor the alarm, and their node IDs count as free.
+// The leases of on-demand holders expire by design. The reaper leaves these leases alone,
+// they trigger neither the brake nor the alarm, and their node IDs are counted as free.
 func TestOnDemandHoldersAreLeftAlone(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 64)

@@ -7,9 +7,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Outage describes the effect of an outage of DynamoDB that begins now on the holders of a
-// pool. It counts the holders whose lease has not expired, except holders on demand, which
-// make IDs only occasionally. It assumes the default guards: see [protocol.Lease.IDsUntil].
+// Outage describes how an outage of DynamoDB that begins now would affect the holders of
+// a pool. It counts the holders whose lease has not expired, except holders on demand,
+// which make IDs only occasionally. It assumes the default guards: see
+// [protocol.Lease.IDsUntil].
 type Outage struct {
 	Holders     int `json:"holders"`
 	Hour        int `json:"hour"`         // holders that can make IDs for at least an hour
@@ -33,7 +34,8 @@ func (o *Outage) Add(until, now time.Time) {
 	}
 }
 
-// Text describes the outage in a sentence, as of now; it is empty if there is no holder.
+// Text describes the outage at the time now in a sentence. It returns "" if there is no
+// holder.
 func (o Outage) Text(now time.Time) string {
 	if o.Holders == 0 {
 		return ""
@@ -51,7 +53,7 @@ func (o Outage) Text(now time.Time) string {
 	return fmt.Sprintf("If DynamoDB went away now: %s for at least 1 h, %d for at least 5 min, %s.", holders(o.Hour), o.FiveMinutes, first)
 }
 
-// roughly returns a duration in the one or two largest units, rounded down.
+// roughly formats a duration in its one or two largest units, rounded down.
 func roughly(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -62,7 +64,7 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
 }
 
-// withstands adds a lease if the table says that its holder can make IDs now.
+// withstands adds a lease if, according to the table, its holder can make IDs now.
 func (o *Outage) withstands(l protocol.Lease, now time.Time) {
 	if l.Holder != "" && !l.OnDemand && !l.ExpiresAt.Before(now) {
 		o.Add(l.IDsUntil(), now)

@@ -9,8 +9,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// Stats reports how many holders could make IDs for how long without DynamoDB, by their
-// reservations and not by their leases. Holders on demand and expired leases do not count.
+// Stats reports how many holders could make IDs without DynamoDB, and for how long. It
+// uses their reservations and not the lengths of their leases. On-demand holders and
+// expired leases are not counted.
 func TestOutageInStats(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := seeded(t, s, 10, 0)

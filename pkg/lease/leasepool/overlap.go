@@ -8,18 +8,19 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Makers describes the node IDs with which IDs may have been made since the pool was
-// created, and can be made: the node IDs in use, and retired node IDs that are still held.
+// Makers describes the node IDs of a pool that can be used to make IDs, or may have been
+// used since the pool was created: the node IDs in use, and the retired node IDs that are
+// still held.
 type Makers struct {
 	Item     Item
 	Retiring []int // retired and still held
 }
 
-// CanCollide reports whether two pools can make equal IDs. Comparing node IDs would not be
-// enough: in a narrow pool the sequence extends into bits in which another pool has its
-// node ID, and layouts differ in where the node ID is. A pool without a layout is treated
-// as if it had the default one for its size. If IDs of two layouts could differ only in
-// their times, CanCollide reports true.
+// CanCollide reports whether two pools can make equal IDs. Comparing node IDs would not
+// be enough: in a narrow pool the sequence extends into bits that contain the node ID in
+// another pool, and the position of the node ID depends on the layout. A pool without a
+// layout is treated as if it had the default layout for its size. If IDs of the two pools
+// could differ only in their times, CanCollide reports true.
 func (m Makers) CanCollide(o Makers) bool {
 	a, b := m.layout(), o.layout()
 	lowA, lowB := a.NodeBits+a.SequenceBits, b.NodeBits+b.SequenceBits
@@ -36,7 +37,8 @@ func (m Makers) CanCollide(o Makers) bool {
 	return false
 }
 
-// layout returns the layout of the pool's IDs, or the one that the first agent would bind.
+// layout returns the layout of the pool's IDs, or the layout that the first agent would
+// bind.
 func (m Makers) layout() snowflake.Layout {
 	switch {
 	case m.Item.Layout != nil:
@@ -56,7 +58,7 @@ type made struct {
 	nodes       []int
 }
 
-// eras returns the IDs for each width that the pool has had or may have later.
+// eras returns one range of IDs for each width that the pool has had or may have later.
 func (m Makers) eras(l snowflake.Layout) []made {
 	begin := m.Item.CreatedAt
 	if begin.IsZero() {
@@ -97,8 +99,8 @@ func (m Makers) eras(l snowflake.Layout) []made {
 }
 
 // meets reports whether an ID of m and an ID of o can be equal in all bits below their
-// times. Bits outside the node ID may have any value, so only bits that belong to the node
-// ID in both can distinguish the IDs.
+// times. Bits outside the node ID may have any value, so only bits that belong to the
+// node ID in both m and o can distinguish the IDs.
 func (m made) meets(o made) bool {
 	low, high := max(m.at, o.at), min(m.at+m.width, o.at+o.width)
 	if low >= high {

@@ -47,8 +47,8 @@ func TestCanCollide(t *testing.T) {
 	}
 }
 
-// CanCollide is compared with a list of all IDs that two small pools can make in one
-// millisecond: it reports true if and only if two of them are equal.
+// The test lists all IDs that two small pools can make in one millisecond. CanCollide
+// must report true if and only if the lists have an ID in common.
 func TestCanCollideAgainstAllIDs(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	epoch := snowflake.Default().Epoch
@@ -87,7 +87,7 @@ func TestCanCollideAgainstAllIDs(t *testing.T) {
 	}
 }
 
-// idsOf lists the values below the time of all IDs that a pool can make.
+// idsOf returns the bits below the time of all IDs that a pool can make.
 func idsOf(m leasepool.Makers, low int) map[int]bool {
 	ids := map[int]bool{}
 	l := m.Item.Layout.Snowflake()

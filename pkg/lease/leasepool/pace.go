@@ -8,9 +8,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// A sweep writes at most writesAtOnce node IDs at once and then writesPerSecond: the
-// limit of one partition of a table, since all groups may be in one. A new table has
-// four. So 65,536 node IDs take 66 seconds.
+// A sweep first writes up to writesAtOnce node IDs without a pause, and then
+// writesPerSecond. That rate is the limit of one partition of a table, since all groups
+// may be in the same partition. A new table has four partitions. At this rate, 65,536
+// node IDs take 66 seconds.
 const (
 	writesPerSecond = 1000
 	writesAtOnce    = 1000
@@ -19,7 +20,7 @@ const (
 // pace limits the writes of a sweep to a rate that a table accepts.
 type pace struct {
 	mu   sync.Mutex
-	paid time.Time // when the writes so far would have ended at writesPerSecond
+	paid time.Time // when the writes so far would have ended at a rate of writesPerSecond
 }
 
 // wait waits until one write may be sent.

@@ -16,8 +16,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// partitioned is a store with the limits of a table's partitions: each takes a thousand
-// writes a second, and as many at once. The groups are spread over the partitions.
+// partitioned is a store with the limits of a table's partitions: each partition accepts
+// a thousand writes per second, and up to a thousand at once. The groups are spread over
+// the partitions.
 type partitioned struct {
 	protocol.Store
 	partitions int
@@ -46,7 +47,7 @@ func (p *partitioned) Write(ctx context.Context, w protocol.Write) (protocol.Res
 
 // The largest pool is seeded in little more than a minute, even if all of it is in one
 // partition, and almost without throttled requests. (The bootstrap function has ten
-// minutes.) A sweep that is cut off goes on where it stopped.
+// minutes.) After a sweep was cut off, the next one continues where it stopped.
 func TestSeedKeepsToThePace(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -74,8 +75,8 @@ func TestSeedKeepsToThePace(t *testing.T) {
 }
 
 // units is a client that adds up the read units of queries by DynamoDB's rules: the total
-// size of a page's items counts in steps of 4 KB, and eventually consistent reads cost
-// half.
+// size of a page's items is rounded up to a multiple of 4 KB, and eventually consistent
+// reads cost half.
 type units struct {
 	protocol.Client
 	mu    sync.Mutex
@@ -102,10 +103,10 @@ func (u *units) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	return out, nil
 }
 
-// When the reaper or poolmetric reads a full group, it pays what docs/cost.md states: at
-// most 12.5 read units, enough for items of 400 bytes. With an ECS task's ARN and some
-// metadata, items have 340 bytes. The reaper's watermarks are one more page. Groups that
-// are not used cost nothing.
+// When the reaper or poolmetric reads a full group, the cost is what docs/cost.md states:
+// at most 12.5 read units, which is enough for items of 400 bytes. With an ECS task's ARN
+// and some metadata, items have 340 bytes. The reaper's watermarks take one more page.
+// Groups that are not used cost nothing.
 func TestUnitsOfALook(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes 2,304 items over HTTP: run without -short")

@@ -10,10 +10,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Pool has the pool's verbs: seed, resize, reap, force release, raise, count. All of
-// them may be repeated or run concurrently, and continue where an earlier run
-// stopped. They retry through throttles and outages until their context ends, and
-// then report their progress. A corrupt item is reported and does not stop them.
+// Pool has the operations ("verbs") on a pool: seed, resize, reap, force release, raise,
+// count. Each of them may be repeated or run concurrently, and continues where an earlier
+// run stopped. During throttling and outages it retries until its context ends, and then
+// reports its progress. A corrupt item is reported and does not stop it.
 type Pool struct {
 	Name string
 	// Progress, if not nil, is called after each group of 256 node IDs, one call at
@@ -28,7 +28,7 @@ type Pool struct {
 }
 
 // Open returns the pool with this name. It sends no request. If the store is nil, all
-// methods of the pool fail, as those of a nil or zero Pool do.
+// methods of the pool fail, as they do for a nil or zero Pool.
 func Open(s protocol.Store, name string) *Pool { return &Pool{Name: name, store: s} }
 
 // absent returns an error if p is nil, zero or without a store. Every exported method begins
@@ -57,7 +57,7 @@ func some(s protocol.Store) protocol.Store {
 // widths that its node IDs have had.
 type Item = protocol.PoolItem
 
-// MaxSize is the largest number of node IDs in a pool, the number that 16 bits can count.
+// MaxSize is the largest number of node IDs in a pool: the number of values of 16 bits.
 const MaxSize = protocol.MaxPoolSize
 
 // CheckName returns an error unless a pool's name is 1 to 64 characters of [A-Za-z0-9._-].
@@ -72,9 +72,9 @@ func (p *Pool) item(ctx context.Context) (protocol.PoolItem, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return p.table().PoolItem(ctx, p.Name) })
 }
 
-// poolSkew is the clock error that writing verbs tolerate. They compute floors and compare
-// expiries with this machine's clock: if it is ahead, they would free live leases, and
-// reserve new node IDs up to the wrong time.
+// poolSkew is the clock error that verbs which write tolerate. These verbs compute floors
+// and compare expiries with this machine's clock. If the clock were far ahead, they would
+// free live leases, and reserve new node IDs up to a wrong time.
 const poolSkew = 5 * time.Second
 
 // itemInTime reads the pool's item, and returns an error if this machine's clock and the

@@ -60,7 +60,7 @@ func renew(l protocol.Lease, at time.Time) protocol.Renew {
 	}
 }
 
-// through is a store that lets a test inspect or change writes and answers.
+// through is a store with which a test can inspect or change writes and answers.
 type through struct {
 	protocol.Store
 	before func(w protocol.Write) error
@@ -84,8 +84,8 @@ func (s through) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, 
 	return p, err
 }
 
-// stopAfter returns a context and a store. The context ends at the nth write of kind W,
-// which the store does not do.
+// stopAfter returns a context and a store. At the nth write of kind W, the context ends,
+// and the store does not apply that write.
 func stopAfter[W protocol.Write](t *testing.T, s protocol.Store, n int64) (context.Context, protocol.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -111,8 +111,8 @@ func errorHas(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// Leases stops when its caller does, and includes the node IDs above the size of a pool
-// that was made smaller.
+// Leases stops when its caller stops the iteration. It includes the node IDs above the
+// size of a pool that was made smaller.
 func TestLeases(t *testing.T) {
 	s := leasetest.NewMemory("orders", 600)
 	p := leasepool.Open(s, "orders")
@@ -135,8 +135,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// A verb that writes uses this machine's clock, so it refuses a wrong clock, even before
-// the pool exists. Reads are not refused.
+// A verb that writes uses this machine's clock, so it returns an error if that clock is
+// wrong, even before the pool exists. Verbs that only read do not.
 func TestPoolClock(t *testing.T) {
 	for _, off := range []time.Duration{-10 * time.Second, 10 * time.Second} {
 		for _, network := range []*fixture.Network{fixture.NewNetwork(0), fixture.NewNetwork(2)} {

@@ -8,12 +8,13 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Raise reserves every millisecond up to the time to (at least now, which is also the
-// default), and ends all leases, even those that have reserved more. It removes the verdict
-// on the table. Raise is for a table that was restored from a backup, and therefore lacks
-// the reservations made since the backup: stop the whole fleet, restore the table, raise to
-// a time after the last ID, and start the fleet. The time becomes the floor of the pool, so
-// that node IDs missing from the backup begin after it too.
+// Raise reserves every millisecond up to the time given by the argument to, and ends all
+// leases, even those that have reserved more. A zero or past time means now. Raise also
+// removes the verdict on the table. Use it for a table that was restored from a backup,
+// and therefore lacks the reservations made since the backup: stop the whole fleet,
+// restore the table, raise the pool to a time after the last ID, and start the fleet. The
+// time becomes the floor of the pool, so that node IDs missing from the backup also begin
+// after that time.
 func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	if err := p.absent(); err != nil {
 		return c, err
@@ -28,9 +29,9 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 		return c, err
 	}
 	// Invariant: after a raise all hint cards are copies of this item, whose revision is
-	// above that of any earlier card. Cards with a higher revision remain from before the
-	// restore if the items were put back from a backup and the cards were not. The
-	// verdict on the table is from before the restore as well.
+	// above that of any earlier card. If the pool's item was restored from a backup but the
+	// cards were not, the cards may have a higher revision than the item. The verdict on the
+	// table is from before the restore as well.
 	ahead, err := p.ahead(ctx, c.Pool)
 	if err != nil {
 		return c, err
@@ -49,8 +50,8 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 				if l.Holder == "" {
 					continue
 				}
-				// A grown lease may be reserved beyond to, but its holder is from before
-				// the restore as well.
+				// A grown lease may have reserved milliseconds after the time to, but its holder is
+				// from before the restore as well.
 				w = protocol.ForceRelease{Key: key, Version: l.Version, Holder: l.Holder}
 			}
 			if _, err := s.do(ctx, w, &c.Raised); err != nil {

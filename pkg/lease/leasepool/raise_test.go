@@ -51,8 +51,9 @@ func TestRaise(t *testing.T) {
 	})
 }
 
-// A raise also ends leases that have reserved beyond its time because they had grown,
-// since their holders are from before the restore. Their reservations stay.
+// A raise also ends leases that have grown and so have reserved milliseconds beyond the
+// time of the raise, since their holders are from before the restore. The reservations of
+// these leases stay.
 func TestRaiseEndsGrownLeases(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := seeded(t, s, 8, 0)
@@ -76,7 +77,7 @@ func TestRaiseEndsGrownLeases(t *testing.T) {
 	})
 }
 
-// vouched records the writes of verdicts.
+// vouched is a store that records the writes of verdicts.
 type vouched struct {
 	*leasetest.Memory
 	writes []protocol.Vouch
@@ -89,8 +90,9 @@ func (s *vouched) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol
 	return s.Memory.WritePool(ctx, w)
 }
 
-// A raise removes the verdict, since the table may be another one. A verdict from before
-// that arrives late does not come back, not even the first of the pool.
+// A raise removes the verdict, since the table may be a different one. If the write of an
+// earlier verdict arrives late, it has no effect, not even if that verdict was the first
+// one of the pool.
 func TestRaiseRemovesTheVerdictForGood(t *testing.T) {
 	s := &vouched{Memory: leasetest.NewMemory("orders", 4)}
 	p := leasepool.Open(s, "orders")

@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// ReapReport describes one scan of a pool and the leases freed.
+// ReapReport describes one scan of a pool and the leases that the run freed.
 type ReapReport struct {
 	Pool string `json:"pool"`
 	Held int    `json:"held"` // node IDs with a holder that is not on demand, expired or not
@@ -21,47 +21,49 @@ type ReapReport struct {
 	// passed.
 	Due   []int `json:"due"`
 	Freed []int `json:"freed"` // those of Due that this run freed
-	// Braked reports that implausibly many leases were unchanged at once: none was freed,
-	// and another scan decides.
+	// Braked reports that implausibly many leases were due and unchanged at once. The run
+	// freed none of them; another scan decides.
 	Braked bool `json:"braked"`
-	// NextLook is the time from which another run counts as a scan; zero if no lease
-	// waits for another scan.
+	// NextLook is the earliest time at which another run is counted as a scan. It is zero if
+	// no lease waits for another scan.
 	NextLook time.Time `json:"next_look,omitzero"`
 	// Stuck node IDs are reserved or held for hours beyond their lease's length, because
-	// their holder's clock was ahead, or because the holder asked for a long Reserve.
+	// their holder's clock was ahead, or because the holder has a long Config.Reserve.
 	Stuck   []int   `json:"stuck,omitempty"`
 	Corrupt Corrupt `json:"corrupt,omitempty"`
-	// Forged items have changes since the reaper's last scan that no write of this module
-	// makes: a version or a reservation that went back, a mark of a widening that never
-	// began, an item that was deleted. -1 is the pool's own item.
+	// Forged lists items that have changed since the reaper's last scan in a way that no
+	// write of this module can cause: a version or a reservation that went back, a mark of a
+	// widening that never began, or a deleted item. -1 is the pool's own item.
 	Forged Corrupt `json:"forged,omitempty"`
-	// Cleared counts entries of services whose process is gone. Reap leaves it 0; a
-	// caller that runs discovery's sweep afterwards sets it.
+	// Cleared is the number of service entries that were removed because their process is
+	// gone. Reap leaves it 0; a caller that runs discovery's sweep afterwards sets it.
 	Cleared int `json:"cleared"`
 }
 
 const (
-	// reapAfter is how long a lease has been expired when it is due. Claimants take
-	// it earlier, so reaping is not urgent.
+	// reapAfter is how long a lease must have been expired before it is due. Claimants can
+	// take the node ID earlier, so reaping is not urgent.
 	reapAfter = time.Minute
-	// stuckAfter is how far beyond its lease's possible reservation a node ID must be
-	// reserved or held to be stuck.
+	// stuckAfter is how far beyond the longest plausible reservation of its lease a node ID
+	// must be reserved or held to be considered stuck.
 	stuckAfter = time.Hour
 )
 
-// brake returns how many of the held leases two scans are enough to free. If more are due,
-// this machine's clock may be wrong, or the fleet may be about to renew.
+// brake returns the largest number of leases that may be freed after only two scans, if
+// held leases are held. If more leases are due, this machine's clock may be wrong, or the
+// fleet may be about to renew.
 func brake(held int) int { return max(8, held/5) }
 
-// apart returns the least time between two scans of a pool, from the last answer of
-// the first to the first request of the second: long enough for every holder to renew
-// once the table is back, at a quarter of the 1,000 writes per second that one
-// partition takes. The scans may be on two machines whose clocks are off by poolSkew each.
+// apart returns the shortest time between two scans of a pool, from the last answer of
+// the first scan to the first request of the second. It is long enough for every holder
+// to renew once the table is available again, at a quarter of the 1,000 writes per second
+// that one partition accepts. The scans may run on two machines, and the clock of each
+// may be off by poolSkew.
 func apart(held int) time.Duration {
 	return max(30*time.Second, time.Duration(held)*4*time.Millisecond) + 2*poolSkew
 }
 
-// Due reports the due leases, and frees nothing.
+// Due reports the leases that are due, and frees nothing.
 func (p *Pool) Due(ctx context.Context) (ReapReport, error) {
 	if err := p.absent(); err != nil {
 		return newReport(""), err
@@ -74,15 +76,15 @@ func (p *Pool) Due(ctx context.Context) (ReapReport, error) {
 	return d.ReapReport, err
 }
 
-// Reap frees the node IDs of dead holders, so that the table shows the live ones.
-// Nothing else depends on it: claimants take expired leases themselves. Reserved
-// milliseconds stay reserved.
+// Reap frees the node IDs of dead holders, so that the table shows which holders are
+// alive. Nothing else depends on Reap: claimants take over expired leases themselves.
+// Reserved milliseconds stay reserved.
 //
-// One run is one scan, and one scan frees nothing. The leases that it finds due are
-// stored in the table, and a later run frees those that are unchanged; see
-// ReapReport.NextLook. Runs may happen at any time and on any machine, even
-// concurrently. A run with an unanswered request does not count as a scan, and
-// voids the earlier scans: while the table is unavailable, no holder can renew.
+// One run makes one scan, and a single scan frees nothing. The leases that the scan finds
+// due are stored in the table, and a later run frees those that are unchanged; see
+// ReapReport.NextLook. Reap may run at any time and on any machine, even concurrently. A
+// run with an unanswered request is not counted as a scan, and voids the earlier scans,
+// since no holder can renew while the table is unavailable.
 func (p *Pool) Reap(ctx context.Context) (ReapReport, error) {
 	if err := p.absent(); err != nil {
 		return newReport(""), err
@@ -92,8 +94,8 @@ func (p *Pool) Reap(ctx context.Context) (ReapReport, error) {
 	}
 	s := &attentive{Store: p.table()}
 	run := &Pool{Name: p.Name, Progress: p.Progress, Logger: p.Logger, store: s}
-	// If an earlier run of this process could not record an error in the table, this run
-	// does so.
+	// If an earlier run of this process could not reset the memory in the table after an
+	// error, this run does so.
 	if p.doubt.Load() && run.forget(ctx) == nil {
 		p.doubt.Store(false)
 	}
@@ -127,7 +129,7 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 	begun := time.Now()
 	last := memory.Look
 	if last != nil && last.Ended.After(begun.Add(2*poolSkew)) {
-		last = nil // by a clock too wrong for a reaper
+		last = nil // that scan's clock was too wrong for a reaper
 	}
 	waiting := last != nil && begun.Before(last.Next())
 	if last != nil && !waiting {
@@ -155,7 +157,7 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 	rest := d.due // for the next scan to compare with
 	if last != nil {
 		held := max(r.Held, last.Held)
-		if begun.Sub(last.Ended) < apart(held) { // the pool is fuller than it was
+		if begun.Sub(last.Ended) < apart(held) { // more leases are held than at the last scan, so the scans must be further apart
 			look, rest = last, nil
 			look.Wait = max(look.Wait, apart(held))
 		} else if unchanged := d.unchangedSince(last); d.believe(&r, last.Count+1, unchanged) {
@@ -189,10 +191,10 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 	return r, err
 }
 
-// believe decides whether leases that several scans have found due and unchanged
-// are freed. Two scans are enough for a few of them, while other holders renew. If more
-// are due than the brake allows, or all leases of the pool, their holders may be a fleet
-// that an outage with a short break has kept from renewing.
+// believe decides whether leases that several scans have found due and unchanged are
+// freed. Two scans are enough if only a few leases are due and other holders renew. If
+// more leases are due than brake allows, or all leases of the pool are due, their holders
+// may be a fleet that could not renew because of an outage with a short break.
 func (d dues) believe(r *ReapReport, looks int, unchanged candidates) bool {
 	if len(unchanged) == 0 || looks > 2 {
 		return true
@@ -227,7 +229,7 @@ func (d dues) unchangedSince(l *protocol.ReaperLook) candidates {
 	return same
 }
 
-// longest returns the length of the longest of some leases that are due.
+// longest returns the length of the longest lease among the given candidates.
 func (d dues) longest(some candidates) (ttl time.Duration) {
 	for n := range some {
 		ttl = max(ttl, d.seen[n].TTL)
@@ -235,7 +237,7 @@ func (d dues) longest(some candidates) (ttl time.Duration) {
 	return ttl
 }
 
-// due reads every node ID that can be held, and compares them with the watermarks. keep,
+// due reads every node ID that can be held, and compares each with its watermark. keep,
 // if not nil, updates the watermarks.
 func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*auditor, context.Context, Corrupt) error) (dues, error) {
 	audit, unread := p.audit(ctx, item)
@@ -250,8 +252,8 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 			if stuck(l, now) {
 				d.Stuck = append(d.Stuck, l.NodeID)
 			}
-			// An on-demand holder that sleeps or is gone lets its lease expire by design.
-			// Freeing it would cost a write, and its next use another one.
+			// The lease of an on-demand holder that sleeps or is gone expires by design. Freeing
+			// the lease would cost a write, and the holder's next use would cost another.
 			if l.Holder == "" || l.OnDemand {
 				continue
 			}
@@ -259,8 +261,8 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 			switch {
 			case !l.ExpiresAt.Before(now):
 				d.alive++
-			// A node ID that is reserved ahead cannot be claimed, and its holder may
-			// still make IDs: freeing it would only end a process.
+			// A node ID with reserved milliseconds ahead of now cannot be claimed, and its holder
+			// may still make IDs. Freeing the node ID would only stop that process.
 			case l.ExpiresAt.Add(reapAfter).Before(now) && l.ReservedUntil.Add(poolSkew).Before(now):
 				d.Due = append(d.Due, l.NodeID)
 				d.due[l.NodeID], d.seen[l.NodeID] = fingerprintOf(l), l
@@ -285,15 +287,16 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 	return d, nil
 }
 
-// stuck reports whether a node ID is reserved or held for hours beyond its lease's
-// possible reservation. The lease's length alone does not show the possible reservation: a
-// lease that had grown and is short again has reserved as much as before.
+// stuck reports whether a node ID is reserved or held for hours beyond the longest
+// plausible reservation of its lease. The lease's length alone does not show how long the
+// reservation can be: a lease that had grown and is short again still has its long
+// reservation.
 //
-// An item does not show how far ahead its holder may reserve either. Up to the default of
-// MaxReserve plus stuckAfter, nothing is stuck. Beyond that, a held node ID is stuck if
-// its holder's clock was ahead at the last renewal, which was sent a lease's length
-// before the expiry. A node ID without a holder may be reserved for half of the time that
-// its last holder lived.
+// The item does not show how far ahead its holder may reserve, either. A node ID is never
+// stuck if it is reserved for no longer than the default of MaxReserve plus stuckAfter.
+// Beyond that, a held node ID is stuck if its holder's clock was ahead at the last
+// renewal; by that clock, the renewal was sent one lease length before the expiry. A node
+// ID without a holder may be reserved for half of the time that its last holder lived.
 func stuck(l protocol.Lease, now time.Time) bool {
 	last := protocol.Latest(l.ExpiresAt, l.ReservedUntil)
 	if !last.After(now.Add(max(l.TTL, tenure.DefaultMaxReserve) + stuckAfter)) {
@@ -306,8 +309,8 @@ func stuck(l protocol.Lease, now time.Time) bool {
 	return !ok || last.After(now.Add(min(now.Sub(began)/2, protocol.MaxTTL)+stuckAfter))
 }
 
-// beganAt returns when a holder's session began, by the clock of its machine: the name
-// of a session is a UUIDv7.
+// beganAt returns when a holder's session began, by the clock of the holder's machine.
+// The name of a session is a UUIDv7, which contains this time.
 func beganAt(p *protocol.Previous) (time.Time, bool) {
 	if p == nil {
 		return time.Time{}, false

@@ -35,8 +35,8 @@ func (s distant) Write(ctx context.Context, w protocol.Write) (protocol.Result, 
 	return s.Memory.Write(ctx, w)
 }
 
-// crew is a pool with live processes, one that has crashed, and a reaper that a schedule
-// starts every minute, whether earlier runs have ended or not.
+// crew is a pool with live processes, one process that has crashed, and a reaper. A
+// schedule starts the reaper every minute, whether earlier runs have ended or not.
 type crew struct {
 	t       *testing.T
 	memory  *leasetest.Memory
@@ -58,21 +58,21 @@ func startCrew(t *testing.T, size int) *crew {
 	f.runs.Go(func() {
 		fixture.Wait(rand.N(time.Minute))
 		for warm := leasepool.Open(store, "orders"); ctx.Err() == nil; _ = protocol.Pause(ctx, time.Minute) {
-			pool := warm // this run is in the process of an earlier run, or in another process
+			pool := warm // this run is in the same process as an earlier run, or in a new process
 			if rand.IntN(2) == 0 {
 				pool = leasepool.Open(store, "orders")
 			}
 			f.runs.Go(func() {
 				run, cancel := context.WithTimeout(ctx, 290*time.Second)
 				defer cancel()
-				_, _ = pool.Reap(run) // the function's time may end in an outage
+				_, _ = pool.Reap(run) // in an outage, the function may be stopped by its time-out
 			})
 		}
 	})
 	return f
 }
 
-// end stops the reaper and returns how many of the live processes have lost their lease.
+// end stops the reaper and returns how many live processes have lost their leases.
 func (f *crew) end() (lost int) {
 	f.stop()
 	f.runs.Wait()
@@ -91,14 +91,14 @@ func silence(t *testing.T) {
 }
 
 // An outage that also affects claimants and the reaper does not cost a live process its
-// lease, however long the outage lasts and however many processes there are. Leases that
-// a crash has left are still freed.
+// lease, however long the outage lasts and however many processes there are. Leases of
+// processes that have crashed are still freed.
 func TestNoOutageIsReaped(t *testing.T) {
 	silence(t)
 	for _, size := range []int{1, 3, 8, 9, 40, 1000} {
 		for _, outage := range []time.Duration{20 * time.Second, 75 * time.Second, 80 * time.Second, 2 * time.Minute, 7 * time.Minute, time.Hour} {
 			if size == 1000 && (testing.Short() || outage != 80*time.Second) || size > 9 && outage == time.Hour {
-				continue // many processes that retry for a long time take minutes
+				continue // too slow: many processes that retry for a long time would take minutes
 			}
 			t.Run(fmt.Sprintf("%d for %v", size, outage), func(t *testing.T) {
 				for range max(1, 9/size) {
@@ -122,8 +122,9 @@ func TestNoOutageIsReaped(t *testing.T) {
 	}
 }
 
-// If an outage pauses for a moment in which a reaper scans but no holder renews, the
-// reaper sees two outages. Even then it frees nobody's lease.
+// If an outage is interrupted for a moment in which a reaper scans but no holder renews,
+// it looks like two outages to the reaper. Even in this case, the reaper frees no live
+// holder's lease.
 func TestReapOutageWithABreak(t *testing.T) {
 	silence(t)
 	fixture.Virtual(t, func(t *testing.T) {
@@ -146,7 +147,7 @@ func TestReapOutageWithABreak(t *testing.T) {
 		if r := look(); len(r.Due) != 3 || len(r.Freed) != 0 || r.NextLook.IsZero() {
 			t.Errorf("after the outage: %+v, want three due, none freed, and another scan", r)
 		}
-		for n := range 2 { // they are back
+		for n := range 2 { // the store answers again
 			l, err := s.Get(t.Context(), "orders", n)
 			if err != nil {
 				t.Fatal(err)

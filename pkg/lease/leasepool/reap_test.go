@@ -30,7 +30,7 @@ func reap(t *testing.T, ctx context.Context, s protocol.Store) (leasepool.ReapRe
 	return r, log.String()
 }
 
-// age makes the last scan older, so that the test need not wait.
+// age makes the stored scan older, so that the test need not wait.
 func age(t *testing.T, s protocol.Store, by time.Duration) {
 	t.Helper()
 	m := remembered(t, s)
@@ -67,9 +67,9 @@ func TestReap(t *testing.T) {
 		p := seeded(t, s, 8, 0, 1, 2, 6)
 		now := time.Now()
 		old := fixture.Hold(t, s, 1, now.Add(-90*time.Second), 15*time.Second) // expired for 75 s
-		fixture.Hold(t, s, 2, now.Add(-60*time.Second), 15*time.Second)        // for 45 s
+		fixture.Hold(t, s, 2, now.Add(-60*time.Second), 15*time.Second)        // expired for 45 s
 		fixture.Hold(t, s, 3, now, 15*time.Second)
-		fixture.Hold(t, s, 4, now.Add(24*time.Hour-15*time.Second), 15*time.Second) // by a clock that is ahead
+		fixture.Hold(t, s, 4, now.Add(24*time.Hour-15*time.Second), 15*time.Second) // renewed by a clock that is ahead
 		reserved := fixture.Hold(t, s, 6, now.Add(-90*time.Second), 15*time.Second)
 		w := renew(reserved, now.Add(-90*time.Second)) // expired too, and reserved for a minute
 		w.ReservedUntil = now.Add(time.Minute)
@@ -109,8 +109,8 @@ func TestReap(t *testing.T) {
 	})
 }
 
-// A lease is due after it has been expired for exactly 60 s, and the time between two
-// scans is kept as exactly.
+// A lease is due after it has been expired for exactly 60 s. The minimum time between two
+// scans is observed just as exactly.
 func TestReapGrace(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 2)
@@ -135,9 +135,9 @@ func TestReapGrace(t *testing.T) {
 	})
 }
 
-// The scans of a large pool are further apart: by four times the time that its holders
-// need to renew on one partition. If the pool gets more holders meanwhile, the new number
-// counts.
+// The scans of a large pool are further apart: the time between them is four times as
+// long as all its holders need to renew on one partition. If the pool gets more holders
+// between the scans, the new number is used.
 func TestReapLooksAreApart(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 20_000)
@@ -166,9 +166,9 @@ func TestReapLooksAreApart(t *testing.T) {
 	})
 }
 
-// If more than 8 and more than a fifth of the held leases are due and unchanged at the
-// second scan, the longest of their lengths passes before the third scan, and only leases
-// that have not changed by then are freed.
+// The test is for pools in which more than 8 leases, and more than a fifth of the held
+// leases, are due and unchanged at the second scan. The third scan waits for the length
+// of the longest of these leases. Only leases that have not changed until then are freed.
 func TestReapBrake(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -215,7 +215,7 @@ func TestReapBrake(t *testing.T) {
 				if m := remembered(t, s); m.Look == nil || !m.Look.Braked {
 					t.Errorf("the memory does not show the brake: %+v", m)
 				}
-				// One holder comes back meanwhile, and still looks expired.
+				// One holder comes back between the scans, but its lease still looks expired.
 				if res, err := s.Write(context.Background(), renew(held[0], time.Now().Add(-10*time.Minute))); err != nil || !res.Applied {
 					t.Errorf("renewal: %+v, %v", res, err)
 				}
@@ -234,7 +234,7 @@ func TestReapBrake(t *testing.T) {
 	}
 }
 
-// If reapers run at the same time, and holders take node IDs meanwhile, each due lease is
+// Several reapers run at the same time, while claimants take node IDs. Each due lease is
 // freed once, by one of the reapers, and no new lease is freed.
 func TestReapTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// Release counts the held node IDs whose agents run one release of this module.
+// Release contains one release of this module and the number of held node IDs whose
+// agents run it.
 type Release struct {
-	// Release is a version of the module, such as v1.4.0; empty for agents that do not
-	// report theirs. Holders write it, so it may be wrong.
+	// Release is a version of the module, such as v1.4.0. It is empty for agents that do not
+	// report their release. Holders write the release themselves, so it may be wrong.
 	Release string `json:"release"`
 	Held    int    `json:"held"`
 }
@@ -19,16 +20,17 @@ type Release struct {
 const releaseKey = "lib"
 
 const (
-	// mostReleases bounds the separate counts: holders write their releases
-	// themselves, and reports must not grow with that text.
+	// mostReleases limits the number of separate counts. Holders can write any text as their
+	// release, and reports must not grow without limit.
 	mostReleases = 32
-	// longestRelease is long enough for the version of a commit between two releases.
+	// longestRelease is the maximum length of a release in bytes. It is long enough for the
+	// version of a commit between two releases.
 	longestRelease = 64
 )
 
-// CountReleases counts the holders of each reported release, oldest release first. Holders
-// that report none come before all others. Beyond 32 different releases, the newest are
-// left out.
+// CountReleases counts the holders that report each release, oldest release first.
+// Holders that report no release come first. If there are more than 32 different
+// releases, the newest are left out.
 func CountReleases(holders []string) []Release {
 	count := map[string]int{}
 	for _, release := range holders {

@@ -35,7 +35,7 @@ func TestCountReleasesIsBounded(t *testing.T) {
 	}
 }
 
-// Stats lists the releases of live agents, oldest first, and no earlier ones.
+// Stats lists the releases of live agents only, oldest first.
 func TestStatsCountReleases(t *testing.T) {
 	s := leasetest.NewMemory("orders", 8)
 	start := func(release string) *lease.Agent {

@@ -33,7 +33,7 @@ func (s *recorder) WritePool(ctx context.Context, w protocol.PoolWrite) (protoco
 }
 
 // If a request of a resize arrives again after later resizes, it changes nothing, even if
-// the pool has the same size again as when it was sent.
+// the pool has the same size as when the request was first sent.
 func TestReplayedResizeChangesNothing(t *testing.T) {
 	s := leasetest.NewMemory("orders", 8)
 	rec := &recorder{Store: s}

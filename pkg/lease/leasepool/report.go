@@ -21,10 +21,10 @@ type Changes struct {
 	Corrupt   Corrupt `json:"corrupt,omitempty"`
 }
 
-// Corrupt has the defects of corrupt items, by node ID.
+// Corrupt contains the defects of corrupt items, by node ID.
 type Corrupt map[int]string
 
-// note records err if it concerns one item, and reports whether it does.
+// note records err if it reports a corrupt item, and reports whether it does.
 func (c *Corrupt) note(err error) bool {
 	var corrupt *protocol.CorruptError
 	if !errors.As(err, &corrupt) {

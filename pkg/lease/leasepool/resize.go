@@ -8,11 +8,12 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Resize changes the number of node IDs of the pool. Growing creates the missing node IDs
-// before the pool's item has the new size, and brings retired node IDs back into use
-// afterwards. Shrinking retires the highest node IDs after the item has the new size;
-// their holders may finish (Changes.Finishing), and nothing is ever deleted. A size that
-// the pool's layout cannot hold is refused. ExcludeBelow and Narrow must be those of the
+// Resize changes the number of node IDs of the pool. To enlarge a pool, Resize creates
+// the missing node IDs before it writes the new size to the pool's item, and brings
+// retired node IDs back into use afterwards. To shrink a pool, it retires the highest
+// node IDs after writing the new size. The holders of retired node IDs may finish
+// (Changes.Finishing), and nothing is ever deleted. Resize returns an error if the pool's
+// layout has too few node bits for the size. ExcludeBelow and Narrow must be those of the
 // pool, which never change; if s has no Floor, Expect or Layout, the pool keeps its own.
 func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := p.absent(); err != nil {
@@ -31,8 +32,8 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if s.otherLayout(c.Pool) {
 		return c, s.fits(c.Pool)
 	}
-	// A pool without a layout gets the requested one before it grows: no agent may
-	// bind a smaller one in between.
+	// A pool without a layout gets the requested layout before it grows, so that no agent
+	// can bind a smaller layout in between.
 	if err := p.bindLayout(ctx, &c, s.Layout); err != nil {
 		return c, err
 	}
@@ -59,8 +60,8 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := p.setSize(ctx, &c, s.Size, from); err != nil {
 		return c, err
 	}
-	// Another process may resize to another size at the same time. The process that ends
-	// last makes the node IDs match the pool's item.
+	// Another process may resize the pool to a different size at the same time. The process
+	// that finishes last makes the node IDs match the pool's item.
 	for {
 		if c.Pool, err = p.item(ctx); err != nil {
 			return c, err

@@ -92,8 +92,8 @@ func TestResizeRefuses(t *testing.T) {
 	inUse(t, p, 5)
 }
 
-// Wherever a resize is cut off, no agent tries a node ID that does not exist, and the
-// next run finishes the resize.
+// At whichever write a resize is cut off, no agent tries to claim a node ID that does not
+// exist, and the next run finishes the resize.
 func TestResizeResumes(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -120,7 +120,8 @@ func TestResizeResumes(t *testing.T) {
 	}
 }
 
-// cutResize returns a resize that stops at its 50th write of kind W.
+// cutResize returns a function that resizes a pool and is cut off at its 50th write of
+// kind W.
 func cutResize[W protocol.Write](t *testing.T, s *leasetest.Memory) (*leasepool.Pool, leasepool.Spec, func(leasepool.Spec) error) {
 	ctx, cut := stopAfter[W](t, s, 50)
 	return leasepool.Open(s, "orders"), leasepool.Spec{}, func(spec leasepool.Spec) error {
@@ -129,9 +130,9 @@ func cutResize[W protocol.Write](t *testing.T, s *leasetest.Memory) (*leasepool.
 	}
 }
 
-// After several resizes at the same time, to the same size or to different sizes, the
-// node IDs match the pool's item, and each resize that did not get its size returns an
-// error.
+// Several resizes run at the same time, to the same size or to different sizes.
+// Afterwards, the node IDs match the pool's item, and each resize whose size the pool did
+// not get has returned an error.
 func TestResizeTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := seeded(t, s, 30, 0)
@@ -157,9 +158,9 @@ func TestResizeTogether(t *testing.T) {
 	})
 }
 
-// Someone grows the pool while another resize shrinks it and retires node IDs. The
-// shrinking resize, which ends last, leaves no retired node IDs in the pool, which is
-// large again.
+// One resize shrinks the pool and retires node IDs. Meanwhile, another resize makes the
+// pool large again. The shrinking resize ends last, and still leaves no retired node IDs
+// in the pool.
 func TestResizeOvertaken(t *testing.T) {
 	s := leasetest.NewMemory("orders", 100)
 	var once atomic.Bool
@@ -177,7 +178,7 @@ func TestResizeOvertaken(t *testing.T) {
 	inUse(t, p, 200)
 }
 
-// Node IDs that a resize left when it was cut off may be above a gap.
+// If a resize was cut off, the node IDs that it created may be above a gap.
 func TestResizeBehindGap(t *testing.T) {
 	s := leasetest.NewMemory("orders", 600)
 	fixture.Hold(t, s, 590, time.Now(), time.Hour)
@@ -189,13 +190,14 @@ func TestResizeBehindGap(t *testing.T) {
 	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 20}); err != nil || c.Retired != 581 || c.Finishing != 1 {
 		t.Errorf("shrinking: %+v, %v", c, err)
 	}
-	// Growing reads some node IDs twice, but counts each finishing holder once.
+	// The resize to a larger size reads some node IDs twice, but counts each finishing
+	// holder once.
 	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 300}); err != nil || c.Restored != 280 || c.Finishing != 1 {
 		t.Errorf("growing: %+v, %v", c, err)
 	}
 	to := time.Now().Add(time.Minute)
-	// The node ID that is held is reserved for longer. It stays reserved, and loses its
-	// holder.
+	// The node ID that is held is reserved for longer than that. It stays reserved, and
+	// loses its holder.
 	if c, err := p.Raise(t.Context(), to); err != nil || c.Raised != 601 {
 		t.Errorf("raise: %+v, %v", c, err)
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 // Seed creates the pool and its node IDs if they do not exist. It creates the pool's own
-// item last: while that item is missing, agents get ErrPoolNotSeeded, and all of them may
-// seed at once. If the pool has another size, Seed returns an error and leaves it alone;
-// see [Pool.Resize]. In an existing pool, Seed opens the groups for Spec.Expect, if that
-// is more than before.
+// item last: while that item is missing, agents get ErrPoolNotSeeded, and any number of
+// them may seed at once. If the pool exists with a different size, Seed returns an error
+// and does not change the pool; see [Pool.Resize]. In an existing pool, Seed opens the
+// groups for Spec.Expect if Expect is higher than before.
 func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := p.absent(); err != nil {
 		return c, err
@@ -59,8 +59,8 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := s.fits(c.Pool); err != nil {
 		return c, err
 	}
-	// Another seed may have been first, with another floor, without a layout, or for
-	// fewer holders.
+	// Another process may have seeded the pool first, with a different floor, without a
+	// layout, or for fewer holders.
 	err = errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout), p.makeRoom(ctx, &c, s.Expect))
 	if err == nil && res.Applied { // of several concurrent seeds, only one writes the cards
 		p.tryPublish(ctx, c.Pool)
@@ -77,9 +77,10 @@ func (p *Pool) create(ctx context.Context, c *Changes, size int, floor time.Time
 	})
 }
 
-// settle brings the node IDs of the first groups in line with the pool's size: afterwards,
-// all node IDs below the size exist and are in use, and the existing ones above it are
-// retired. Its changes bear the revision of the pool's item from which it read the size.
+// settle brings the node IDs of the first groups in line with the pool's size.
+// Afterwards, all node IDs below the size exist and are in use, and all higher node IDs
+// that exist are retired. Each change records the revision of the pool's item from which
+// settle read the size.
 func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Time) error {
 	item := c.Pool
 	return p.sweep(ctx, groups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
@@ -104,17 +105,18 @@ func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Ti
 	})
 }
 
-// seedGroup creates the missing node IDs of one group. A node ID that needs a wider width
-// cannot be used before that width begins, and no node ID before the pool's floor.
+// seedGroup creates the missing node IDs of one group. No node ID can be used before the
+// pool's floor. A node ID that needs a larger width cannot be used before that width
+// begins, either.
 func (s *sweep) seedGroup(ctx context.Context, c *Changes, item protocol.PoolItem, n int, g protocol.Group, floor time.Time) error {
 	low, high := max(n*protocol.GroupSize, item.ExcludeBelow), min((n+1)*protocol.GroupSize, item.Limit())
 	return s.seed(ctx, c, low, high, g, func(node int) protocol.Write { return item.SeedOf(node, floor) })
 }
 
-// seed creates the node IDs from low to high-1 that are missing in g, their group,
-// in random order. A refusal means that another process seeds too. Then seed reads the
-// group again instead of paying for writes that the other process has done, so that a
-// fleet shares the work.
+// seed creates, in random order, the node IDs from low to high-1 that are missing in
+// their group g. If a write is refused, another process is seeding as well. In that case,
+// seed reads the group again, so that it does not pay for writes that the other process
+// has done, and a fleet shares the work.
 func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g protocol.Group, w func(node int) protocol.Write) (err error) {
 	there := map[int]bool{}
 	for {

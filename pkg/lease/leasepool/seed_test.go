@@ -42,7 +42,7 @@ func TestSeed(t *testing.T) {
 			}
 		}
 
-		// A second seed with another floor changes no node ID.
+		// A second seed with a different floor changes no node ID.
 		last = 0
 		c, err = p.Seed(t.Context(), leasepool.Spec{Size: 300, ExcludeBelow: 2, Floor: floor.Add(time.Hour)})
 		if err != nil || c.Seeded != 0 || (c.Corrupt[17] != "") != (corrupt != nil) {
@@ -93,8 +93,8 @@ func TestSeedEarlyFloor(t *testing.T) {
 	}
 }
 
-// A seed that is cut off reports how far it came. Until all node IDs exist, no agent can
-// use the pool. The next run continues the seed.
+// A seed that is cut off reports its progress. No agent can use the pool until all node
+// IDs exist. The next run continues the seed.
 func TestSeedResumes(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		ctx, cut := stopAfter[protocol.Seed](t, s, 100)
@@ -110,15 +110,15 @@ func TestSeedResumes(t *testing.T) {
 		}
 		rest, err := p.Seed(t.Context(), spec)
 		leases, _ := all(t, p)
-		// A request that was in flight when the first run ended may have been done.
+		// A request that was in flight when the first run ended may have been applied.
 		if err != nil || rest.Seeded > 600-c.Seeded || rest.Seeded < 500 || len(leases) != 600 {
 			t.Errorf("the next run seeded %d after %d, %v; %d node IDs", rest.Seeded, c.Seeded, err, len(leases))
 		}
 	})
 }
 
-// If many processes seed at once, each node ID is seeded once, and the processes share the
-// work instead of each paying for all of it.
+// If many processes seed a pool at once, each node ID is seeded once. The processes share
+// the work, so that not every process pays for all of it.
 func TestSeedTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		const seeders, size = 20, 300
@@ -143,7 +143,7 @@ func TestSeedTogether(t *testing.T) {
 	})
 }
 
-// A late seed by a slow process never replaces an item.
+// A seed that a slow process sends late never replaces an item.
 func TestSeedKeepsHolder(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		seeded(t, s, 4, 0)
@@ -162,7 +162,7 @@ func TestSeedAnswerLost(t *testing.T) {
 		if lost.Add(1)%3 != 0 {
 			return nil
 		}
-		if _, err := s.Write(t.Context(), w); err != nil { // done, but not answered
+		if _, err := s.Write(t.Context(), w); err != nil { // applied, but not answered
 			return err
 		}
 		return fmt.Errorf("connection reset")
@@ -175,7 +175,8 @@ func TestSeedAnswerLost(t *testing.T) {
 	}
 }
 
-// If someone else seeds the same pool faster, with another size, the slower seed fails.
+// If another process seeds the same pool faster, with a different size, the slower seed
+// fails.
 func TestSeedOvertaken(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	var once atomic.Bool
@@ -190,8 +191,8 @@ func TestSeedOvertaken(t *testing.T) {
 	errorHas(t, err, "exists with 5", "resize")
 }
 
-// An item that turns corrupt between the read and the write is reported like any
-// other, and stops nobody.
+// An item that becomes corrupt between the read and the write is reported like any other
+// corrupt item, and does not stop the verb.
 func TestCorruptMeanwhile(t *testing.T) {
 	s := leasetest.NewMemory("orders", 20)
 	p := leasepool.Open(through{Store: s, before: func(w protocol.Write) error {

@@ -11,42 +11,44 @@ import (
 
 // Spec describes the node IDs of a pool.
 type Spec struct {
-	// Size is how many node IDs the pool has, 1 to 65,536. They are 0 to Size-1.
+	// Size is the number of node IDs in the pool, 1 to 65,536. The node IDs are 0 to Size-1.
 	Size int
-	// ExcludeBelow is the lowest node ID to lease; lower node IDs are left to processes
-	// without a lease. It cannot be changed later.
+	// ExcludeBelow is the lowest node ID that the pool leases; lower node IDs are for
+	// processes without a lease. It cannot be changed later.
 	ExcludeBelow int
 	// Floor is the last millisecond that must not be stamped with a new node ID. Set it
 	// later than now if node IDs are assigned by hand until then, or if clocks were ahead
 	// when a lost table was in use. The pool keeps the floor, so node IDs that are created
 	// later begin after it too. Without a Floor, new node IDs begin now, and the pool keeps
-	// no floor. A Floor in the past counts as now.
+	// no floor. A Floor in the past is treated as now.
 	Floor time.Time
 	// Expect is how many node IDs will be held at once, 0 to Size less ExcludeBelow. The
 	// pool opens the groups for one and a half times as many, and a narrow pool is created
-	// with the width for these groups, so that a fleet that starts at once need not open
-	// them one after the other. Seed and Resize can raise Expect; a lower value changes
-	// nothing, since groups with leases stay open. The default, 0, means unknown: the pool
-	// starts with one open group (or with all of its groups, if it has at most four and is
-	// not narrow), and the number of open groups doubles as they fill.
+	// with the width for these groups, so that a fleet that starts at once does not have to
+	// open groups one after the other. Seed and Resize can raise Expect; a lower value
+	// changes nothing, since groups with leases stay open. The default, 0, means unknown:
+	// the pool starts with one open group (or with all of its groups, if it has at most four
+	// and is not narrow), and the number of open groups doubles as they fill.
 	Expect int
 	// Layout is the layout of all IDs of the pool. With the zero value, the first agent
 	// that is about to make IDs chooses the layout. It can be changed only while no node
 	// ID of the pool has ever been claimed: see [Pool.SetLayout].
 	Layout snowflake.Layout
 	// Narrow makes the width of node IDs depend on the groups of 256 in use: 8 bits plus
-	// the bit length of the number of groups, such as 9 bits for up to 256 nodes and 11
-	// for 1,000. The other node bits of the layout extend the sequence; each doubles the
-	// IDs that a node can make per millisecond. Every program that makes IDs must know the
-	// width; generators on an agent do. Without Expect, a fleet that is larger than the
-	// open groups waits some 20 s at its first start for each doubling beyond 512. Narrow
-	// cannot be changed later.
+	// the bit length of the number of groups, such as 9 bits for up to 256 nodes and 11 for
+	// 1,000. The other node bits of the layout extend the sequence; each of these bits
+	// doubles the number of IDs that a node can make per millisecond. Every program that
+	// makes IDs must use the current width; generators on an agent do so automatically. If
+	// Expect is not set, and the fleet is larger than the open groups, its first start takes
+	// about 20 s longer for each doubling beyond 512 node IDs. Narrow cannot be changed
+	// later.
 	Narrow bool
 
 	kept time.Time // the floor that the pool keeps
 }
 
-// check returns the spec with its floor set, and an error that joins all faults of the spec.
+// check returns the spec with its floor set, and an error that lists all problems of the
+// spec.
 func (s Spec) check(pool string) (Spec, error) {
 	errs := []error{protocol.CheckPoolName(pool)}
 	if s.Size < 1 || s.Size > protocol.MaxPoolSize {
@@ -72,7 +74,7 @@ func (s Spec) check(pool string) (Spec, error) {
 	return s, nil
 }
 
-// create returns the write of the pool's item, as of now.
+// create returns the write that creates the pool's item, with the current time.
 func (s Spec) create(pool string) protocol.CreatePool {
 	room := protocol.GroupsFor(protocol.PoolItem{Size: s.Size, ExcludeBelow: s.ExcludeBelow}, s.Expect)
 	w := protocol.CreatePool{
@@ -90,8 +92,9 @@ func (s Spec) create(pool string) protocol.CreatePool {
 	return w
 }
 
-// openAtFirst returns how many groups a new pool opens. A pool of up to 1,024 node IDs opens
-// all of its groups, since these node IDs always fit the default layout's 10 bits.
+// openAtFirst returns the number of groups that are open in a new pool. In a pool of up
+// to 1,024 node IDs all groups are open, since these node IDs always fit the 10 node bits
+// of the default layout.
 func openAtFirst(size int) int {
 	if groups := (protocol.PoolItem{Size: size}).Groups(); groups <= 4 {
 		return groups

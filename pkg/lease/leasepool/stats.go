@@ -8,20 +8,20 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Stats counts the node IDs of a pool at one time. Capacity is Held + Free + Expired +
-// Cooling; it does not include node IDs that are excluded, retired, corrupt or not seeded,
-// since these cannot be leased.
+// Stats contains the numbers of node IDs of a pool at one time. Capacity is Held + Free +
+// Expired + Cooling; it does not include node IDs that are excluded, retired, corrupt or
+// not seeded, since these cannot be leased.
 type Stats struct {
 	Pool        protocol.PoolItem `json:"pool"`
 	Capacity    int               `json:"capacity"`
 	Held        int               `json:"held"`
-	OnDemand    int               `json:"on_demand,omitempty"` // those of Held whose holders renew only when they use the node ID
+	OnDemand    int               `json:"on_demand,omitempty"` // node IDs in Held whose holders renew only when they use them
 	Free        int               `json:"free"`                // could be claimed now
 	Expired     int               `json:"expired"`             // could be claimed now, although they were not released
 	Cooling     int               `json:"cooling"`             // not held, or held by a dead process, and unusable until the reserved time has passed
 	Retired     int               `json:"retired"`             // out of use, held or not
-	Utilization float64           `json:"utilization"`         // percent of Capacity held; 100 if there is none
-	// Outage is the effect that an outage of DynamoDB would have on the holders now.
+	Utilization float64           `json:"utilization"`         // percentage of Capacity that is held; 100 if Capacity is 0
+	// Outage describes how an outage of DynamoDB that begins now would affect the holders.
 	Outage Outage `json:"outage"`
 	// Stuck is how many node IDs are reserved or held for hours beyond their lease's
 	// length.
@@ -40,8 +40,8 @@ type Stats struct {
 
 // Stats counts the node IDs of the pool. It reads the groups that can have leases,
 // including those above the size of a pool that was made smaller. The node IDs of all
-// other groups were never held, and count as free without being read, so most of a large
-// pool that is only partly used is never read.
+// other groups were never held, and are counted as free without being read. So most
+// groups of a large pool that is only partly used are not read.
 func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 	if err := p.absent(); err != nil {
 		return s, err
@@ -103,8 +103,8 @@ func (p *Pool) countRetired(ctx context.Context, s *Stats) error {
 	return nil
 }
 
-// countBraked reads from the reaper's memory whether the reaper is braked. If that fails, the
-// other counts of s stay valid.
+// countBraked reads from the reaper's memory whether the reaper is braked. If the read
+// fails, the other values of s stay valid.
 func (p *Pool) countBraked(ctx context.Context, s *Stats) error {
 	m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.table().ReaperMemory(ctx, p.Name) })
 	s.Braked = m.Look != nil && m.Look.Braked
@@ -125,7 +125,7 @@ func (s *Stats) add(l protocol.Lease, now time.Time) {
 	if l.Holder != "" && !l.ExpiresAt.Before(now) { // a retired node ID may have a holder
 		s.alive = append(s.alive, l.Metadata[releaseKey])
 	}
-	if l.NodeID >= s.Pool.Size || l.NodeID < s.Pool.ExcludeBelow { // even before a resize has reached it
+	if l.NodeID >= s.Pool.Size || l.NodeID < s.Pool.ExcludeBelow { // even if a running resize has not retired it yet
 		state = protocol.Retired
 	}
 	switch state {
@@ -137,8 +137,9 @@ func (s *Stats) add(l protocol.Lease, now time.Time) {
 	case protocol.Free:
 		s.Free++
 	case protocol.Expired:
-		// A lease that had grown may leave hours of reserved time. Until then, its node ID
-		// is cooling, as after a forced release, and the reaper and claimants are not late.
+		// A lease that had grown may leave behind hours of reserved time. Until that time has
+		// passed, its node ID is cooling, as it is after a forced release. Neither the reaper
+		// nor claimants are expected to take it earlier.
 		if l.ReservedUntil.After(now) {
 			s.Cooling++
 		} else {

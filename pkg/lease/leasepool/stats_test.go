@@ -42,7 +42,7 @@ func TestStats(t *testing.T) {
 		}
 		bad := got.Corrupt
 		want.Pool, got.Corrupt = got.Pool, nil
-		want.Outage = leasepool.Outage{Holders: 3, FiveMinutes: 3, FirstStops: got.Outage.FirstStops} // TestOutageInStats has the rest
+		want.Outage = leasepool.Outage{Holders: 3, FiveMinutes: 3, FirstStops: got.Outage.FirstStops} // TestOutageInStats tests the other values
 		if g, w := asJSON(t, got), asJSON(t, want); g != w {
 			t.Errorf("stats\n%s, want\n%s", g, w)
 		}
@@ -61,7 +61,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-// A pool without a usable node ID counts as full, so that its alarm goes off.
+// A pool without usable node IDs is counted as full, so that its alarm goes off.
 func TestStatsWithoutCapacity(t *testing.T) {
 	s := leasetest.NewMemory("orders", 1)
 	if _, err := s.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders"}, Retired: true}); err != nil {
@@ -73,7 +73,7 @@ func TestStatsWithoutCapacity(t *testing.T) {
 	}
 }
 
-// All retired node IDs are counted, including those in groups with no leases.
+// All retired node IDs are counted, including those in groups that cannot contain leases.
 func TestStatsRetired(t *testing.T) {
 	for _, sizes := range [][2]int{{1024, 12}, {1024, 300}, {2048, 512}, {512, 1024}} {
 		s := leasetest.NewMemory("orders", sizes[0])
@@ -88,8 +88,8 @@ func TestStatsRetired(t *testing.T) {
 	}
 }
 
-// A lease that has grown has hours reserved, and so does a lease that is short again
-// after it had grown. Neither is stuck.
+// A lease that has grown has reserved hours of milliseconds, and so has a lease that had
+// grown and is short again. Neither of them is stuck.
 func TestGrownLeasesAreNotStuck(t *testing.T) {
 	s := leasetest.NewMemory("orders", 10)
 	fixture.Hold(t, s, 3, time.Now().Add(4*time.Hour), 15*time.Second)
@@ -99,9 +99,9 @@ func TestGrownLeasesAreNotStuck(t *testing.T) {
 }
 
 // With a MaxReserve above the default, a holder reserves half a day ahead. That does not
-// make its node ID stuck, neither while the holder lives nor while the node ID rests
-// afterwards. A node ID is stuck if its holder's clock is hours ahead, or if it rests for
-// longer than half of its holder's life.
+// make its node ID stuck, neither while the holder lives nor while the node ID is cooling
+// afterwards. A node ID is stuck if its holder's clock is hours ahead, or if it is
+// cooling for longer than half of its holder's life.
 func TestLongReservesAreNotStuck(t *testing.T) {
 	now := time.Now()
 	session := func(age time.Duration) string {
@@ -113,7 +113,7 @@ func TestLongReservesAreNotStuck(t *testing.T) {
 		return id.String()
 	}
 	for name, c := range map[string]struct {
-		ahead    time.Duration // the holder's clock
+		ahead    time.Duration // how far the holder's clock is ahead
 		reserve  time.Duration
 		age      time.Duration
 		freed    bool
@@ -155,8 +155,8 @@ func TestLongReservesAreNotStuck(t *testing.T) {
 	}
 }
 
-// While an expired lease still has milliseconds reserved, its node ID counts as cooling,
-// not as expired.
+// As long as an expired lease has reserved milliseconds ahead, its node ID is counted as
+// cooling and not as expired.
 func TestGrownLeasesThatExpired(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	p := seeded(t, s, 10, 0, 3)
@@ -190,7 +190,7 @@ func TestMeasure(t *testing.T) {
 		if err := p.Measure(t.Context(), got, now.Add(c.at)); err != nil {
 			t.Fatal(err)
 		}
-		old.Held = 99 // a measurement by someone who began earlier
+		old.Held = 99 // a measurement by a process that began earlier
 		if err := p.Measure(t.Context(), old, now.Add(c.at)); err != nil {
 			t.Fatal(err)
 		}
@@ -201,9 +201,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// If the function runs every quarter of an hour, holders count in turn until its second
-// run, and no longer: from then on, a measurement is valid for twice the time between
-// runs.
+// If the function runs every quarter of an hour, holders count in turn only until its
+// second run. From then on, a measurement is valid for twice the time between runs.
 func TestMeasureAfterAHolder(t *testing.T) {
 	s := leasetest.NewMemory("orders", 10)
 	p := leasepool.Open(s, "orders")
@@ -247,8 +246,8 @@ func TestStatsStuckAndBraked(t *testing.T) {
 	}
 }
 
-// Node IDs below ExcludeBelow or above the size count as retired, even if a resize has not
-// reached them yet.
+// Node IDs below ExcludeBelow or above the size are counted as retired, even if a resize
+// has not retired them yet.
 func TestStatsOutside(t *testing.T) {
 	s := leasetest.NewMemory("orders", 10)
 	if _, err := s.WritePool(t.Context(), protocol.ResizePool{Pool: "orders", Revision: 1, To: 6}); err != nil {

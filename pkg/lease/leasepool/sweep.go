@@ -15,7 +15,7 @@ const (
 	sweepers = 16
 )
 
-// sweep is one run over the groups of a pool, several of them at once.
+// sweep is one run over the groups of a pool. It processes several groups at once.
 type sweep struct {
 	*Pool
 	pace pace
@@ -28,7 +28,7 @@ type sweep struct {
 	done    int
 }
 
-// visit does the work of a sweep on the node IDs of one group.
+// visit processes the node IDs of one group during a sweep.
 type visit func(ctx context.Context, s *sweep, n int, g protocol.Group) error
 
 // sweep calls fn for each group, until the first error. It continues after the last group
@@ -39,15 +39,15 @@ func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn visit
 	return s.run(ctx, p.group, fn)
 }
 
-// sweepOpen is a sweep over only those groups that leases can be in. It uses reads that
-// cost half as much and may be a second old, since writes are conditional on what was
-// read.
+// sweepOpen is a sweep over only those groups that can contain leases. It uses reads that
+// cost half as much and whose results may be a second old. This is safe, since writes are
+// conditional on what was read.
 func (p *Pool) sweepOpen(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: openGroups(item)}
 	return s.run(ctx, p.Glance, fn)
 }
 
-// openGroups returns the number of groups that leases can be in.
+// openGroups returns the number of groups that can contain leases.
 func openGroups(item protocol.PoolItem) int {
 	_, last := item.GroupsOpen()
 	return max(last+1, item.OpenGroups)
@@ -97,7 +97,7 @@ func (s *sweep) take(ctx context.Context) (n int, ok bool) {
 	return n, true
 }
 
-// finish counts a group, and adds the one after it if there is one.
+// finish counts a group as done, and adds the next group if it may exist.
 func (s *sweep) finish(n int, g protocol.Group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,8 @@ func (s *sweep) finish(n int, g protocol.Group) {
 	}
 }
 
-// do does one write, and counts it if it succeeded. It records a corrupt item.
+// do sends one write, and counts it if it succeeded. If the item is corrupt, do records
+// that.
 func (s *sweep) do(ctx context.Context, w protocol.Write, count *int) (applied bool, err error) {
 	if err := s.pace.wait(ctx); err != nil {
 		return false, err

@@ -7,14 +7,15 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Tend maintains a pool as agents with permission to write its item do: it doubles the open
-// groups when the newest one is at least three quarters held, and lets the width of a
-// narrow pool follow its open groups. The reaper function calls it at each run, and the
-// bootstrap function after a seed, so that pools whose agents lack that permission grow
-// too. A pool that has all of its groups open, and its width, costs one read.
+// Tend maintains a pool, as agents with permission to write its item do. It doubles the
+// number of open groups when at least three quarters of the newest open group are held,
+// and adapts the width of a narrow pool to its open groups. The reaper function calls
+// Tend at each run, and the bootstrap function calls it after a seed, so that pools whose
+// agents lack that permission grow too. If all groups of the pool are open and its width
+// fits them, this costs one read.
 //
-// It also stores a verdict on the table, which saves each start the same request, and
-// writes the pool's hint cards that are behind.
+// Tend also stores a verdict on the table, so that agents need not check the table at
+// each start, and updates hint cards that are out of date.
 func (p *Pool) Tend(ctx context.Context) (Changes, error) {
 	if err := p.absent(); err != nil {
 		return Changes{}, err
@@ -28,14 +29,14 @@ func (p *Pool) Tend(ctx context.Context) (Changes, error) {
 	return c, err
 }
 
-// vouchAge is the age from which a verdict is renewed. It leaves time for some failed runs
-// before the verdict no longer counts.
+// vouchAge is the age from which a verdict is renewed. It leaves time for several failed
+// runs before the verdict is no longer valid.
 const vouchAge = protocol.VerdictAge / 3
 
-// vouch checks whether the table can keep leases, and stores the verdict if the stored one
-// is different or old. One writer is enough: starts that find no verdict check the table
-// themselves and do not write the item, to which a whole herd would otherwise write at
-// once.
+// vouch checks whether the table can keep leases, and stores the verdict if the stored
+// one is different or old. Only Tend stores verdicts: an agent that finds no verdict when
+// it starts checks the table itself and does not store the result. Otherwise a whole herd
+// would write the pool's item at once.
 func (p *Pool) vouch(ctx context.Context, c *Changes) error {
 	judge, ok := p.table().(protocol.Judge)
 	if !ok {
@@ -43,13 +44,14 @@ func (p *Pool) vouch(ctx context.Context, c *Changes) error {
 	}
 	v, err := judge.Judge(ctx)
 	if errors.Is(err, protocol.ErrUnchecked) {
-		err = nil // as for a start
+		err = nil // ignored, as when an agent starts
 	}
 	if v == nil {
 		return err
 	}
 	v.By = "tend"
-	// A verdict that differs is stored at once, above all that the table is unsafe.
+	// A verdict that differs from the stored one is stored at once. This matters most if the
+	// table has become unsafe.
 	if old := c.Pool.Verdict; old != nil {
 		age := v.At.Sub(old.At)
 		if old.Safe == v.Safe && old.Region == v.Region && old.Table == v.Table && age >= 0 && age < vouchAge {

@@ -9,18 +9,19 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// widenSlack is how much later than necessary a new width begins. It doubles with each
-// failed try.
+// widenSlack is how much later than necessary a new width begins. The time doubles with
+// each failed try.
 const widenSlack = 3 * time.Second
 
 // Widen makes the node IDs of a narrow pool as wide as its open groups need, while the
-// fleet keeps making IDs, and then seeds the node IDs that now fit. It costs one
-// write for each existing and each new node ID. The new width begins at least 20 seconds
-// later, when all milliseconds that are reserved by then have passed.
+// fleet keeps making IDs, and then seeds the node IDs that now fit. It costs one write
+// for each existing and each new node ID. The new width begins at least 20 seconds after
+// the call, once all milliseconds that were reserved before the change have passed.
 //
-// Any number of processes may call Widen at once. A run that does not finish blocks no
-// one, and the next run continues it. A corrupt item stops Widen, since the item's holder
-// could not learn of the new width. Widen does not change a pool that is not narrow.
+// Any number of processes may call Widen at once. A run that does not finish blocks
+// nobody, and the next run continues it. A corrupt item stops Widen, since the item's
+// holder could not be told about the new width. Widen does not change a pool that is not
+// narrow.
 func (p *Pool) Widen(ctx context.Context) (Changes, error) {
 	if err := p.absent(); err != nil {
 		return Changes{}, err
@@ -32,8 +33,8 @@ func (p *Pool) Widen(ctx context.Context) (Changes, error) {
 	return c, err
 }
 
-// WidenUnlessOpen is Widen for a herd: a caller that finds an open try leaves the work
-// to the caller that began it.
+// WidenUnlessOpen does what Widen does, but a caller that finds an open try leaves the
+// work to the process that began that try. Use it if many processes may widen at once.
 func (p *Pool) WidenUnlessOpen(ctx context.Context) (Changes, error) {
 	if err := p.absent(); err != nil {
 		return Changes{}, err
@@ -42,7 +43,7 @@ func (p *Pool) WidenUnlessOpen(ctx context.Context) (Changes, error) {
 }
 
 // widen runs the steps of [protocol.Widener]. A try is always finished with the item in
-// which it was seen open, never with an item that was read earlier.
+// which it was found open, never with an item that was read earlier.
 func (p *Pool) widen(ctx context.Context, join bool) (c Changes, err error) {
 	if c.Pool, err = p.itemInTime(ctx); err != nil {
 		return c, err
@@ -72,8 +73,9 @@ func (p *Pool) widen(ctx context.Context, join bool) (c Changes, err error) {
 	return c, p.grow(ctx, &c, c.Pool.Size)
 }
 
-// beginWiden opens a try, or finds that someone else has. In either case c.Pool becomes
-// the item in the answer, since an item that was read earlier may lack node IDs.
+// beginWiden opens a try, or finds that another process has opened one. In either case
+// c.Pool becomes the item in the answer, since an item that was read earlier may lack
+// node IDs.
 func (p *Pool) beginWiden(ctx context.Context, c *Changes, slack time.Duration) (mine bool, err error) {
 	now := time.Now()
 	var leases []protocol.Lease
@@ -96,13 +98,14 @@ func (p *Pool) beginWiden(ctx context.Context, c *Changes, slack time.Duration) 
 	return begin.Opened(c.Pool), nil
 }
 
-// corrupt returns the error of a widening that cannot continue: the holder of a corrupt
-// item could not learn of the widening, and the holder's reservation is unknown.
+// corrupt returns the error of a widening that cannot continue because of corrupt items:
+// the holder of a corrupt item could not be told about the widening, and the holder's
+// reservation is unknown.
 func (p *Pool) corrupt(c *Changes) error {
 	return fmt.Errorf("lease: pool %q cannot change its width while items are corrupt (%v): repair them, or use another pool", p.Name, c.Corrupt)
 }
 
-// finishWiden marks every node ID and commits the try, or voids it.
+// finishWiden marks every node ID and then commits the try, or else voids the try.
 func (p *Pool) finishWiden(ctx context.Context, c *Changes, w *protocol.Widener) error {
 	item := w.Pool()
 	err := p.sweepNumbers(ctx, item, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
@@ -166,9 +169,9 @@ func (s *sweep) mark(ctx context.Context, c *Changes, w *protocol.Widener, node 
 }
 
 // grow adds the node IDs up to the given size to a narrow pool, as far as its width has
-// room for them, and seeds the missing ones. Only a commit makes more room. A claimant of
-// a node ID that was added then must know the new width, and stamps nothing before that
-// begins.
+// room for them, and seeds the missing ones. Only the commit of a try makes more room. A
+// claimant of a node ID that was added after a commit must have read the new width, and
+// stamps nothing before the new width begins.
 func (p *Pool) grow(ctx context.Context, c *Changes, size int) error {
 	if !c.Pool.Narrow() {
 		return nil

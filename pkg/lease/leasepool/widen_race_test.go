@@ -28,8 +28,9 @@ func (s *poolWrites) WritePool(ctx context.Context, w protocol.PoolWrite) (proto
 func isBegin(w protocol.PoolWrite) bool { _, ok := w.(protocol.BeginWiden); return ok }
 
 // A resize adds node IDs while a widener begins a try. When the new width is committed,
-// every node ID of the pool has the mark, including those that the widener had not seen.
-// In the second case, someone else opens a try in the meantime, which the widener joins.
+// every node ID of the pool has the mark, including node IDs that the widener had not
+// read at first. In the second case, another process opens a try in the meantime, and the
+// widener joins that try.
 func TestWidenBesideAResize(t *testing.T) {
 	for name, other := range map[string]bool{"its own try": false, "another widener's try": true} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +49,7 @@ func TestWidenBesideAResize(t *testing.T) {
 						t.Error(res, err)
 					}
 				}
-				late := item(t, s).SeedOf(400, time.Now()) // its holder may know of no try
+				late := item(t, s).SeedOf(400, time.Now()) // its holder may not have read of any try
 				if res, err := s.Write(t.Context(), late); err != nil || !res.Applied {
 					t.Error(res, err)
 				}

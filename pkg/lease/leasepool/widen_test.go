@@ -19,7 +19,7 @@ import (
 
 // The following tests are for pools whose node IDs become wider while they are in use.
 
-// narrow seeds a narrow pool of the given size, of which so many groups are open.
+// narrow seeds a narrow pool of the given size with the given number of open groups.
 func narrow(t *testing.T, s protocol.Store, size, open int) *leasepool.Pool {
 	t.Helper()
 	p := leasepool.Open(s, "orders")
@@ -34,8 +34,9 @@ func narrow(t *testing.T, s protocol.Store, size, open int) *leasepool.Pool {
 	return p
 }
 
-// widened checks that the pool has had these widths, and that every node ID that fits
-// exists, is marked, and cannot be stamped before its width begins.
+// widened checks that the pool has had these widths. It also checks that every node ID
+// that fits the last width exists, is marked, and cannot be used for stamps before its
+// width begins.
 func widened(t *testing.T, s protocol.Store, widths ...int) protocol.PoolItem {
 	t.Helper()
 	item, err := s.PoolItem(t.Context(), "orders")
@@ -85,11 +86,11 @@ func TestWiden(t *testing.T) {
 	})
 }
 
-// If a node ID's seed is late, the mark creates the node ID, and the late seed changes
-// nothing.
+// If the seed of a node ID is late, the mark creates the node ID, and the late seed
+// changes nothing.
 func TestWidenMakesWhatIsMissing(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
-	for n := range 512 { // someone seeds, and has not reached node ID 77
+	for n := range 512 { // another process is seeding, and has not seeded node ID 77 yet
 		if n != 77 {
 			if _, err := s.Write(t.Context(), protocol.Seed{Key: protocol.Key{Pool: "orders", NodeID: n}, Floor: time.Now()}); err != nil {
 				t.Fatal(err)
@@ -109,9 +110,9 @@ func TestWidenMakesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// The next widening comes before the node IDs of the last one are seeded, and before its
-// width has begun. The marks that create these node IDs let nobody stamp them before
-// then.
+// The second widening comes before the first one's node IDs are seeded, and before the
+// first one's width has begun. The marks create these node IDs in such a way that nobody
+// can use them for stamps before their width begins.
 func TestWidenTwiceInARow(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	narrow(t, s, 2048, 2)
@@ -159,7 +160,7 @@ func TestWidenResumes(t *testing.T) {
 	}
 }
 
-// If many processes widen at once, there is one new width.
+// If many processes widen a pool at once, the pool gets only one new width.
 func TestWidenTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		narrow(t, s, 600, 2)
@@ -172,9 +173,10 @@ func TestWidenTogether(t *testing.T) {
 	})
 }
 
-// A reservation far ahead delays the new width, which begins after it. The widener finds
-// the reservation when it reads the node IDs. If a holder reserves later, the widener
-// finds that when it marks the node IDs, and begins another try.
+// A reservation far ahead delays the new width, which begins after the reservation ends.
+// The widener finds such a reservation when it reads the node IDs. If a holder makes the
+// reservation later, the widener finds it when it marks the node IDs, and begins another
+// try.
 func TestWidenBehindWhatIsReserved(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	narrow(t, s, 512, 2)
@@ -200,8 +202,8 @@ func TestWidenBehindWhatIsReserved(t *testing.T) {
 	}
 }
 
-// A corrupt item's holder could not learn of a new width, so the width stays, and no
-// reservations are capped.
+// The holder of a corrupt item could not be told about a new width, so the width stays,
+// and reservations are not limited.
 func TestWidenStopsAtWhatIsCorrupt(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
 		if corrupt == nil {
@@ -218,8 +220,8 @@ func TestWidenStopsAtWhatIsCorrupt(t *testing.T) {
 	})
 }
 
-// No node ID is added while a try is open, and no node ID that needs the new width before
-// the width is committed.
+// No node ID is added while a try is open. A node ID that needs the new width is added
+// only after the width is committed.
 func TestGrowthWaitsForTheWidth(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	p := narrow(t, s, 300, 1)
@@ -251,11 +253,11 @@ func TestGrowthWaitsForTheWidth(t *testing.T) {
 	}
 }
 
-// fleet is a group of agents that make IDs all the time, a few every 100 ms.
+// fleet is a group of agents that make a few IDs every 100 ms, all the time.
 type fleet struct {
 	t    *testing.T
 	mu   sync.Mutex
-	made map[snowflake.ID]int // the node ID that made each ID
+	made map[snowflake.ID]int // the node ID with which each ID was made
 	stop chan struct{}
 	once sync.Once
 	wg   sync.WaitGroup
@@ -272,8 +274,8 @@ func (f *fleet) halt() {
 	f.wg.Wait()
 }
 
-// join starts an agent that makes IDs until the fleet ends. Every call must
-// succeed, within a millisecond.
+// join starts an agent that makes IDs until the fleet ends. Every call for an ID must
+// succeed within a millisecond.
 func (f *fleet) join(cfg lease.Config) {
 	a, err := lease.Start(f.t.Context(), cfg)
 	if err != nil {
@@ -289,7 +291,7 @@ func (f *fleet) join(cfg lease.Config) {
 		defer func() { _ = a.Close() }()
 		last := snowflake.ID(0)
 		for {
-			for range 70 { // more IDs than one value of the burst bits has
+			for range 70 { // more IDs than fit one value of the burst bits
 				before := time.Now()
 				id, err := g.Next()
 				if took := time.Since(before); err != nil || id <= last || took > time.Millisecond {
@@ -313,7 +315,7 @@ func (f *fleet) join(cfg lease.Config) {
 	})
 }
 
-// end stops the fleet, and decodes every ID with the pool's history.
+// end stops the fleet, and decodes every ID with the pool's history of widths.
 func (f *fleet) end(s protocol.Store) protocol.PoolItem {
 	f.halt()
 	item, err := s.PoolItem(context.Background(), "orders")
@@ -336,8 +338,8 @@ func (f *fleet) end(s protocol.Store) protocol.PoolItem {
 	return item
 }
 
-// A fleet grows from one group to five. The agents alone make the node IDs wider, while
-// all of them make IDs.
+// A fleet grows from one group to five. The agents make the node IDs wider without help,
+// while they make IDs.
 func TestFleetWidens(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
@@ -358,8 +360,8 @@ func TestFleetWidens(t *testing.T) {
 	})
 }
 
-// An agent that is cut off during the change makes no ID of the wrong width, and goes on
-// with the new width when it is back.
+// An agent that is cut off during the change makes no ID of the wrong width. When it is
+// connected again, it continues with the new width.
 func TestSleeperLearnsTheWidth(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(0)
@@ -405,7 +407,7 @@ func TestSleeperLearnsTheWidth(t *testing.T) {
 			}
 		}
 		away.Store(false)
-		fixture.Wait(10 * time.Second) // long enough for two attempts, each after a hanging one and a pause
+		fixture.Wait(10 * time.Second) // long enough for two attempts, each after an attempt that hangs and a pause
 		id, err := g.Next()
 		if err != nil || id <= before || c.Pool.Eras.Decompose(snowflake.Wide16(), id).Node != a.NodeID() {
 			t.Errorf("%d, %v", id, err)
@@ -416,8 +418,8 @@ func TestSleeperLearnsTheWidth(t *testing.T) {
 	})
 }
 
-// A widener that dies blocks nobody. If its open try keeps a holder from reserving what
-// it needs, the holder voids the try, and the next widener starts over.
+// A widener that dies blocks nobody. If the widener's open try keeps a holder from
+// reserving what it needs, the holder voids the try, and the next widener starts over.
 func TestDeadWidenerStopsNobody(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
@@ -426,7 +428,7 @@ func TestDeadWidenerStopsNobody(t *testing.T) {
 		for range 5 {
 			f.join(fixture.Config(s))
 		}
-		ctx, cut := stopAfter[protocol.Mark](t, s, 504) // all but one are marked: the holders know
+		ctx, cut := stopAfter[protocol.Mark](t, s, 504) // all node IDs but one are marked, so the holders have read of the try
 		if _, err := leasepool.Open(cut, "orders").Widen(ctx); !errors.Is(err, context.Canceled) {
 			t.Fatalf("got %v, want context.Canceled", err)
 		}
@@ -446,9 +448,9 @@ func TestDeadWidenerStopsNobody(t *testing.T) {
 	})
 }
 
-// A widener that dies while a claimant waits for a node ID does not stop the claimant
-// either, even if all node IDs are reserved beyond the beginning of the new width. The
-// claimant does not read the pool all the time.
+// A widener that dies while a claimant waits for a node ID does not block the claimant
+// either, even if all node IDs are reserved beyond the beginning of the new width.
+// Meanwhile, the claimant reads the pool's item only from time to time.
 func TestWaitingBesideADeadWidener(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &readPool{Network: fixture.NewNetwork(0)}
@@ -487,13 +489,13 @@ func (s *readPool) PoolItem(ctx context.Context, pool string) (protocol.PoolItem
 	return s.Network.PoolItem(ctx, pool)
 }
 
-// While a try is open, agents that know of it reserve nothing from the beginning of its
-// width on, and their earlier requests are not lowered.
+// While a try is open, agents that have read of it reserve no milliseconds at or after
+// the beginning of the new width. What they requested earlier is not reduced.
 func TestOpenTryCaps(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(0)
 		narrow(t, s, 512, 1)
-		stuck := &stuckPool{Memory: s.Memory} // nobody can void the try, so the cap stays
+		stuck := &stuckPool{Memory: s.Memory} // nobody can void the try, so the limit on reservations stays
 		a := fixture.Start(t, fixture.Config(stuck))
 		from := time.Now().Add(25 * time.Second).Truncate(time.Millisecond)
 		if _, err := s.WritePool(t.Context(), protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10, Numbers: 512}); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// A pool without a store, and a nil context, are errors, not panics.
+// A pool without a store, and a nil context, cause errors and not panics.
 func TestNilAndZero(t *testing.T) {
 	for _, p := range []*leasepool.Pool{nil, new(leasepool.Pool)} {
 		zero.Methods(t, p, "leasepool.Open")

@@ -8,8 +8,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Clock is this machine's clock, except that its wall clock is off by a duration that Step
-// changes. A nil Clock cannot be set. A nil or zero Clock reads this machine's clocks.
+// Clock is this machine's clock, except that its wall clock is off by an offset that Step
+// changes. A nil or zero Clock reads this machine's clocks; Step has no effect on a nil
+// Clock.
 type Clock struct {
 	lease.Clock
 	mu     sync.Mutex
@@ -21,7 +22,7 @@ func NewClock(offset time.Duration) *Clock {
 	return &Clock{Clock: snowflake.SystemClock(), offset: offset}
 }
 
-// Step sets the wall clock forward by a duration, or back if it is negative.
+// Step sets the wall clock forward by a duration, or back if the duration is negative.
 func (c *Clock) Step(by time.Duration) {
 	if c == nil {
 		return

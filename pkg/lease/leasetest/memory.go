@@ -1,4 +1,4 @@
-// Package leasetest is for tests of programs that use leases. It provides an in-memory
+// Package leasetest helps to test programs that use leases. It provides an in-memory
 // [lease.Store] with simulated outages, and a clock that can be set.
 //
 // To simulate a crash, in which a holder ends without releasing its lease, close its agent
@@ -19,7 +19,7 @@ import (
 )
 
 // Memory is an in-memory [lease.Store], for tests of programs that use leases. It is safe
-// for concurrent use and linearizable, and loses everything at exit.
+// for concurrent use and linearizable. Its contents are lost when the process exits.
 type Memory struct {
 	mu     sync.Mutex
 	pools  map[string]protocol.PoolItem
@@ -31,17 +31,17 @@ type Memory struct {
 
 var _ lease.Store = (*Memory)(nil)
 
-// NewMemory returns a store with one pool of size node IDs, 0 to size-1, seeded with the
-// current time as its floor. With a size of 0 the store has no pools. It panics on a size
-// or a name that no pool can have.
+// NewMemory returns a store with one pool, whose node IDs are 0 to size-1 and whose floor
+// is the current time. If size is 0, the store has no pools. NewMemory panics if no pool
+// can have the given size or name.
 func NewMemory(pool string, size int) *Memory {
 	m := &Memory{pools: map[string]protocol.PoolItem{}, leases: map[protocol.Key]protocol.Lease{}, reaper: map[string]protocol.ReaperMemory{}, notes: map[string]protocol.Note{}}
 	if size == 0 {
 		return m
 	}
 	spec := leasepool.Spec{Size: size, Floor: time.Now()}
-	// Pool.Seed limits its rate to what a table accepts. Memory needs no limit, so the
-	// node IDs are created here, and Seed finds them.
+	// Pool.Seed limits its rate of writes to what a table accepts. Memory needs no limit, so
+	// the node IDs are created here, and Seed finds that they exist.
 	for n := range min(size, protocol.MaxPoolSize) {
 		w := protocol.Seed{Key: protocol.Key{Pool: pool, NodeID: n}, Floor: spec.Floor}
 		m.leases[w.Item()], _ = w.Apply(nil)
@@ -52,15 +52,16 @@ func NewMemory(pool string, size int) *Memory {
 	return m
 }
 
-// SetOutage makes every later call of the other methods fail with err without doing
-// anything, until SetOutage(nil).
+// SetOutage makes all other methods fail with err and do nothing, until SetOutage(nil) is
+// called.
 func (m *Memory) SetOutage(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.outage = err
 }
 
-// enter begins a call. It fails in an outage, or if the caller's context has ended.
+// enter begins a call. It returns an error during an outage, or if the caller's context
+// has ended.
 func (m *Memory) enter(ctx context.Context) (leave func(), err error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (m *Memory) Judge(ctx context.Context) (*protocol.Verdict, error) {
 	return &protocol.Verdict{Region: region, Table: table, At: at, Safe: true}, nil
 }
 
-// Place returns the Region and the table of the verdicts.
+// Place returns the Region and the table that the verdicts name.
 func (m *Memory) Place() (region, table string) { return "memory", "memory" }
 
 // PoolItem implements [lease.Store].

@@ -1,5 +1,5 @@
-// Package snowflaketest provides generators whose IDs are the same in every run,
-// for tests that compare them with expected values.
+// Package snowflaketest provides a clock with which generators make the same IDs
+// in every run, for tests that compare IDs with expected values.
 //
 //	clock := snowflaketest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 //	ids, err := snowflake.New(clock.Node(7))
@@ -17,19 +17,20 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Clock is a snowflake.Clock that moves only on request. It is safe for
-// concurrent use.
+// Clock is a snowflake.Clock that moves only when Advance, Step or Sleep is
+// called. It is safe for concurrent use.
 type Clock struct {
 	mu   sync.Mutex
 	wall time.Time
 	mono time.Duration
 }
 
-// NewClock returns a clock at start, which should be after the layout's epoch.
+// NewClock returns a clock whose wall clock is at start, which should be after
+// the layout's epoch.
 func NewClock(start time.Time) *Clock { return &Clock{wall: start} }
 
-// Node returns a node that has nodeID forever, on this clock. It panics if nodeID is
-// negative.
+// Node returns a node on this clock that keeps nodeID forever. It panics if
+// nodeID is negative.
 func (c *Clock) Node(nodeID int) snowflake.Node {
 	t := snowflake.NewTimeline(c)
 	err := t.Bind(snowflake.Span{NodeID: nodeID, Until: snowflake.Forever(), Deadline: math.MaxInt64})
@@ -63,8 +64,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.wall, c.mono = c.wall.Add(d), c.mono+d
 }
 
-// Step sets the wall clock forward or, with a negative d, back, without
-// advancing the monotonic clock.
+// Step sets the wall clock forward by d, or back if d is negative. It does not
+// move the monotonic clock.
 func (c *Clock) Step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

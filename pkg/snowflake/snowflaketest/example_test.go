@@ -8,7 +8,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake/snowflaketest"
 )
 
-// IDs are the same in each run, so a test can compare them with expected values.
+// The IDs are the same in each run, so a test can compare them with expected
+// values.
 func Example() {
 	clock := snowflaketest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	ids, err := snowflake.New(clock.Node(7))

@@ -1,5 +1,5 @@
-// Package copies copies values that must not be copied: vet reports each line
-// that says so.
+// Package copies copies values that must not be copied. vet must report each
+// line that has the comment "copied".
 package copies
 
 import (

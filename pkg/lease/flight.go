@@ -124,7 +124,7 @@ func (o *OnDemand) fly(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.hangUp()       // a connection broken by a freeze would cause a time-out
+	a.hangUp()       // connections killed by a freeze would cost a time-out
 	a.denied = false // permissions may have been corrected
 	for kept := false; ; {
 		a.wakeUp()

@@ -29,7 +29,7 @@ func (a *Agent) loop(ctx context.Context) {
 		if err := a.current(); err == nil {
 			failures++
 			if a.renew(ctx) {
-				if failures > 1 { // if the table was unavailable, the whole fleet resumes at the same time
+				if failures > 1 { // as for the whole fleet, if the table was unavailable
 					a.inStep()
 				}
 				failures = 0
@@ -251,7 +251,7 @@ func (a *Agent) checkJump(ctx context.Context, t *tenure.Term, sent snowflake.Ce
 	if v == right {
 		sent = t.Ceiling(wall, mono)
 	} else if v != untold {
-		return // the next renewal asks again
+		return // and the next renewal asks again
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -350,7 +350,7 @@ func whose(cur *protocol.Lease, version int64) string {
 func (a *Agent) confirm(t *tenure.Term, l protocol.Lease, at tenure.Attempt, c snowflake.Ceiling, e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over != nil { // stopped at the deadline, before the answer was processed
+	if a.over != nil { // stopped at the deadline while the answer came
 		return
 	}
 	t.Confirmed(l, at.M0, at.Length)

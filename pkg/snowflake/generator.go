@@ -140,12 +140,12 @@ func (g *Generator) Next() (ID, error) {
 	} else if g.t != nil {
 		tm = g.t.term.Load()
 		now = g.now(tm)
-	} else { // does not slow down the other cases: the zero Generator is not plain
+	} else { // no cost for the others: the zero Generator is not plain
 		return 0, errNotNew
 	}
-	if now < tm.deadline.Load() { // each call checks the fence by the monotonic clock
+	if now < tm.deadline.Load() { // the fence, by the monotonic clock, on each call
 		tick, lag := tm.tickAt(now), tm.lag.Load()
-		end := min((tick+1)<<(tm.seqBits&63), tm.limit.Load()) // so no ticket is ahead of the clock or outside the span
+		end := min((tick+1)<<(tm.seqBits&63), tm.limit.Load()) // never ahead of the clock, never outside the span
 		// Check before drawing a ticket. If refused calls used up tickets, the state
 		// of a fenced generator that is called in a loop would run hours ahead. The
 		// difference is unsigned, so the check also fails if the state is ahead of the

@@ -167,7 +167,7 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 			}
 			return tm, 0, 0, nil
 		}
-		if first >= limit { // the fence: the ticket is outside the span
+		if first >= limit { // the fence, by value
 			if _, _, err := g.t.verdict(tm); err != nil {
 				return tm, 0, 0, g.endOf(tm, first, err)
 			}

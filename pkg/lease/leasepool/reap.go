@@ -129,7 +129,7 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 	begun := time.Now()
 	last := memory.Look
 	if last != nil && last.Ended.After(begun.Add(2*poolSkew)) {
-		last = nil // that scan's clock was too wrong for a reaper
+		last = nil // by a clock too wrong for a reaper
 	}
 	waiting := last != nil && begun.Before(last.Next())
 	if last != nil && !waiting {

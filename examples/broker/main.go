@@ -84,7 +84,7 @@ func (b broker) run(ctx context.Context, client *dynamodb.Client) error {
 	return b.serve(ctx, agent)
 }
 
-// connect stands for connections to the live brokers, and publishes to which brokers this one is connected. A real broker would dial here,
+// connect simulates connections to the live brokers, and publishes to which brokers this one is connected. A real broker would dial here,
 // and publish according to its connections or its gossip, not to the cluster's state.
 func (b broker) connect(ctx context.Context, node *cluster.Node) {
 	for e := range node.Changes(ctx) {

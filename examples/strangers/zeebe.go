@@ -136,7 +136,7 @@ func zeebeTimedOut(ctx context.Context, w *world) error {
 	return nil
 }
 
-// zeebeLongExpired gives the next holder a clock that is 10 minutes ahead. By that clock, the lease has been expired
+// zeebeLongExpired makes the clock of the next holder 10 minutes fast. By that clock, the lease has been expired
 // for 10 minutes.
 func zeebeLongExpired(ctx context.Context, w *world) error {
 	memory := leasetest.NewMemory("m", 1)

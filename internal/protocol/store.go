@@ -59,7 +59,7 @@ const (
 	PartSize = 16
 	// Parts is the number of parts of a group.
 	Parts = GroupSize / PartSize
-	// Whole selects the whole group where a parameter gives the number of a part.
+	// Whole selects the whole group where a parameter is the number of a part.
 	Whole = -1
 )
 

@@ -395,7 +395,7 @@ func TestDoubtfulClaimIsAbandoned(t *testing.T) {
 }
 
 // The answer to a claim comes after its lease is over, because the process was stopped
-// meanwhile. Nothing was stamped, so the agent gives the node ID up and claims with
+// meanwhile. Nothing was stamped, so the agent abandons the node ID and claims with
 // another session.
 func TestClaimAnsweredAfterItsLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {

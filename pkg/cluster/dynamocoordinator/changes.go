@@ -40,7 +40,7 @@ const (
 	maxStep = 1000
 )
 
-// kept is the keeper's last write, and the steps that led to it. A nil step stands for a
+// kept is the keeper's last write, and the steps that led to it. A nil step means a
 // write that changed nothing.
 type kept struct {
 	list  string

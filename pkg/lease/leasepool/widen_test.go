@@ -490,7 +490,7 @@ func (s *readPool) PoolItem(ctx context.Context, pool string) (protocol.PoolItem
 }
 
 // While a try is open, agents that have read of it reserve no milliseconds at or after
-// the beginning of the new width. What they requested earlier is not reduced.
+// the beginning of the new width. Their earlier requests are not reduced.
 func TestOpenTryCaps(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(0)

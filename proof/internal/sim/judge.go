@@ -74,7 +74,7 @@ func (w *World) judgeReap(e history.Event, before history.Event) {
 }
 
 // judgeClaim checks that, if leases expired during an outage, a claimant that waited through
-// the outage gives the holders time to renew these leases.
+// the outage leaves the holders time to renew these leases.
 func (w *World) judgeClaim(e, before history.Event) {
 	from, until := w.network.lastOutage()
 	sent := e.Expires - e.TTL.Milliseconds()

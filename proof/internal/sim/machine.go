@@ -121,7 +121,7 @@ func (m *machine) turnRight(at time.Time) {
 	m.right = at
 }
 
-// weather gives the machine its own weather for a while.
+// weather changes the machine's own weather for a while.
 func (m *machine) weather(ctx context.Context) {
 	m.network.become(m.network.any(m.intN), m.host)
 	_ = sleep(ctx, m.upTo(m.Plan.about(m.intN)))

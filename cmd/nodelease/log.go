@@ -48,7 +48,8 @@ func shellAttr(groups []string, a slog.Attr) slog.Attr {
 	return text.Attr(groups, a)
 }
 
-// repeats are the messages that are logged again at each attempt.
+// repeats are the messages that the agent logs at every attempt. Handle leaves most of them
+// out.
 var repeats = map[string]bool{"lease unanswered": true, "lease waiting": true}
 
 // Handle implements [slog.Handler].

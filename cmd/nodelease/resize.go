@@ -112,7 +112,7 @@ func whatResizeMeans(before leasepool.Item, c leasepool.Changes) text.Safe {
 	return b.Safe()
 }
 
-// narrow reports whether the width of the pool's node IDs follows the groups in use.
+// narrow reports whether the pool's node IDs become wider as more groups are opened.
 func narrow(p leasepool.Item) bool { return len(p.Eras) > 0 }
 
 // resized describes the effect of a resize.

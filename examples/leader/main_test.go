@@ -62,7 +62,7 @@ func TestSuccession(t *testing.T) {
 	saidB.await(t, "b: leader by state is b, of 1", "b: leader by lease, version 2")
 }
 
-// lines collects the output lines of a process, in any order.
+// lines collects the output lines of a process, so that a test can await them in any order.
 type lines struct {
 	scanner *bufio.Scanner
 	said    map[string]bool

@@ -48,7 +48,8 @@ type drift struct {
 
 var taskARN = regexp.MustCompile(`^arn:[a-z0-9-]{1,20}:ecs:[a-z0-9-]{1,32}:[0-9]{12}:task/[A-Za-z0-9_/-]{1,300}$`)
 
-// task returns the plausible values, and describes the others in Doubt.
+// task returns the plausible values and omits the others. Doubt describes an implausible
+// ARN or clock report.
 func (m metadata) task() (t Task) {
 	if taskARN.MatchString(m.TaskARN) {
 		t.ARN = m.TaskARN

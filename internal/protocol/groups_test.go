@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A pool doubles its open groups until all are open. A narrow pool opens no groups that
-// would cost its IDs a sequence bit too early: a fleet of 1,024 has its final width after
-// two changes.
+// A pool doubles its open groups until all are open. A narrow pool does
+// not open, before it has to, a group that would cost its IDs a sequence bit. For a fleet
+// of 1,024 processes, the width changes only twice.
 func TestOpenNext(t *testing.T) {
 	steps := func(p PoolItem) (open []int) {
 		for p.OpenGroups < p.UsableGroups() {

@@ -14,10 +14,10 @@ import (
 // This file has the second simulation, which runs the protocol in one goroutine. The same
 // seed repeats it bit for bit.
 //
-// The real code makes all decisions: the writes' Apply, Term, Timings, snowflake.Timeline
-// and its generators. The model only decides the order of events: when a request is
-// delivered, twice or never, which answer arrives, which process runs next, and the
-// readings of the clocks.
+// The real code makes all decisions: Term, Timings, the Apply method of each write, and
+// snowflake.Timeline with its generators. The model decides only the order of events: when
+// each request is delivered, and whether once, twice or never; which answer arrives; which
+// process runs next; and what the clocks show.
 //
 // A process may pause at any reading of a clock, while other processes and the network go
 // on, so that the reading is old when it is used. So a process can stop for any time
@@ -250,7 +250,7 @@ func (w *world) deliver() {
 	}
 }
 
-// answer makes one answer reach the process or widener that waits for it.
+// answer delivers one answer to the process or widener that is waiting for it, or loses it.
 func (w *world) answer() {
 	m := w.pick(&w.answers)
 	switch {

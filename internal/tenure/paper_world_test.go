@@ -273,7 +273,7 @@ func (w *paper) quantile(q float64) time.Duration {
 	return time.Duration(waits[min(int(q*float64(len(waits))), len(waits)-1)]) * time.Millisecond
 }
 
-// check returns an error if two agents have one node ID.
+// check returns an error if two agents hold the same node ID.
 func (w *paper) check() error {
 	holders := map[int]int{}
 	for _, a := range w.agents {

@@ -29,8 +29,8 @@ func listsOf(pool string, nodeID int) string {
 	return listsPlace.in(pool)
 }
 
-// pointer returns the record in the first partition of the lists that marks another
-// partition, part, as in use. This record has no holder, and is never removed.
+// pointer returns the record that marks the partition part as in use. It is stored in the
+// first partition of the lists, has no holder, and is never removed.
 func pointer(part int) record { return record{NodeID: sharedNode - part, Version: 1} }
 
 // point writes the pointer to the partition of a node ID's list, unless the pointer

@@ -8,7 +8,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Calls on values that no constructor returned cause errors and not panics.
+// Methods called on nil or zero values return errors; they do not panic.
 func TestZeroValues(t *testing.T) {
 	for _, g := range []*snowflake.Generator{nil, new(snowflake.Generator)} {
 		zero.Methods(t, g, "snowflake.New", "NextN") // NextN gets an empty slice

@@ -287,7 +287,8 @@ func (w *whole) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(unquote(b), (*int)(w))
 }
 
-// layout is a text for [leasepool.ParseLayout]. An empty string means no layout.
+// layout is a layout that is unmarshaled from a string in the format of
+// [leasepool.ParseLayout]. An empty string means no layout.
 type layout struct{ snowflake.Layout }
 
 // UnmarshalJSON implements [json.Unmarshaler].

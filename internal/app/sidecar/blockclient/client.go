@@ -42,7 +42,8 @@ func (c *Client) Blocks() int { return c.blocks }
 // Left returns how many IDs the block still has.
 func (c *Client) Left() int { return int(c.block.Count - c.next) } //nolint:gosec // a block is short
 
-// Next returns an ID of the block, or of a new block when this one is used up or too old.
+// Next returns an ID from the block, or from a new block if the current one is used up or
+// too old.
 func (c *Client) Next(ctx context.Context) (snowflake.ID, error) {
 	for range 3 { // a block that took too long to arrive is useless
 		// The clocks are read before the ID is taken, so only a pause in between can make an

@@ -283,8 +283,8 @@ func TestWaitForTheClockIsCanceled(t *testing.T) {
 					if took < c.atLeast || took > c.atMost {
 						t.Errorf("got %v after %v, want it after %v to %v", err, took, c.atLeast, c.atMost)
 					}
-					var behind *snowflake.ClockError
-					if _, clocks := c.want.(*snowflake.ClockError); clocks && !errors.As(err, &behind) || !clocks && !errors.Is(err, c.want) {
+					var behind, wanted *snowflake.ClockError
+					if clocks := errors.As(c.want, &wanted); clocks && !errors.As(err, &behind) || !clocks && !errors.Is(err, c.want) {
 						t.Errorf("got %v, want %T %v", err, c.want, c.want)
 					}
 					fixture.Wait(c.back + c.further)

@@ -41,21 +41,6 @@ func interruptedOnDemand(t *testing.T, i *fixture.Interruption, state string) (*
 	return o, tab
 }
 
-// ours counts the node IDs that the test's agent holds.
-func ours(t *testing.T, tab *fixture.Table) (n int) {
-	t.Helper()
-	for node := range 4 {
-		l, err := tab.Store("").Get(t.Context(), "orders", node)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l.Holder != "" && l.Task == "test" {
-			n++
-		}
-	}
-	return n
-}
-
 // A call whose context ends, at whichever request, returns at once. After the next call,
 // the agent holds one node ID, and after Close it holds none.
 func TestOnDemandIsCanceledAnywhere(t *testing.T) {
@@ -85,7 +70,7 @@ func TestOnDemandIsCanceledAnywhere(t *testing.T) {
 							if _, err := o.Lease(); err != nil {
 								t.Errorf("Lease: got %v, want nil", err)
 							}
-							if got := ours(t, tab); got != 1 {
+							if got := tab.Held(t, 4, "test"); got != 1 {
 								t.Errorf("got %d node IDs held, want 1", got)
 							}
 							g, err := o.Generator(t.Context())
@@ -100,7 +85,7 @@ func TestOnDemandIsCanceledAnywhere(t *testing.T) {
 						if err := o.Close(); err != nil || time.Since(began) > 3*time.Second {
 							t.Errorf("Close: got %v after %v, want nil within 3 s", err, time.Since(began))
 						}
-						if got := ours(t, tab); got != 0 && state != "expired" { // an expired lease needs no release
+						if got := tab.Held(t, 4, "test"); got != 0 && state != "expired" { // an expired lease needs no release
 							t.Errorf("after Close: got %d node IDs held, want none", got)
 						}
 					})
@@ -129,7 +114,7 @@ func TestOnDemandIsClosedAnywhere(t *testing.T) {
 				if err := o.Close(); err != nil {
 					t.Errorf("Close again: got %v, want nil", err)
 				}
-				if got := ours(t, tab); got != 0 && state != "expired" {
+				if got := tab.Held(t, 4, "test"); got != 0 && state != "expired" {
 					t.Errorf("after Close: got %d node IDs held, want none", got)
 				}
 			})

@@ -104,21 +104,6 @@ func (f *function) requests() (n int) {
 	return n
 }
 
-// held counts the node IDs that the function's agent holds.
-func (f *function) held(t *testing.T) (n int) {
-	t.Helper()
-	for node := range 4 {
-		l, err := f.Store("").Get(t.Context(), "orders", node)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l.Holder != "" && l.Task == "test" {
-			n++
-		}
-	}
-	return n
-}
-
 // close closes the agent as SIGTERM does, and fails the test if a node ID stays held.
 func (f *function) close(t *testing.T, state string) {
 	t.Helper()
@@ -126,7 +111,7 @@ func (f *function) close(t *testing.T, state string) {
 	if err := f.agent.Close(); err != nil || time.Since(began) > 3*time.Second {
 		t.Errorf("Close: got %v after %v, want nil within 3 s", err, time.Since(began))
 	}
-	if got := f.held(t); got != 0 && state != "expired" { // an expired lease needs no release
+	if got := f.Held(t, 4, "test"); got != 0 && state != "expired" { // an expired lease needs no release
 		t.Errorf("after Close: got %d node IDs held, want none", got)
 	}
 }
@@ -174,7 +159,7 @@ func TestInvocationIsCanceledAnywhere(t *testing.T) {
 								_, err := leaselambda.Lease(ctx)
 								return errors.Join(err, f.make(t, ctx))
 							})
-							if got := f.held(t); got != 1 {
+							if got := f.Held(t, 4, "test"); got != 1 {
 								t.Errorf("got %d node IDs held, want 1", got)
 							}
 							if err != nil {

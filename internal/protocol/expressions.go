@@ -327,22 +327,6 @@ func (w ReplaceLayout) update() update {
 	})
 }
 
-// No change of the pool depends on a count. So this write is conditional on the previous
-// count, not on the revision, and does not increment the revision.
-func (w Measure) update() update {
-	u := update{
-		set:    "SET measured = :measured",
-		onlyIf: "attribute_not_exists(measured)",
-		values: attributes{":format": num(ItemFormat), ":measured": w.Measured.item()},
-	}
-	if w.Seen != nil {
-		u.onlyIf = "measured = :seen"
-		u.values[":seen"] = w.Seen.item()
-	}
-	u.onlyIf = "item_format = :format AND " + u.onlyIf
-	return u
-}
-
 // The writes that change a width: widening.go explains how they work together.
 
 // Once a new try has begun, the previous try can no longer be committed. E, the beginning

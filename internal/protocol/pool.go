@@ -77,29 +77,6 @@ type PoolItem struct {
 // item and attribute.
 const ItemFormat = 2
 
-// Measured is the last count of the pool's node IDs.
-type Measured struct {
-	Held    int       `json:"held"`
-	Cooling int       `json:"cooling"` // not held, or held by a dead process, and still reserved
-	At      time.Time `json:"at"`
-	// Valid is how long the count is valid, from At on.
-	Valid time.Duration `json:"valid_ns,omitempty"`
-}
-
-// Fresh reports whether the measurement is still valid at now. A measurement that was made
-// more than skew in the future is not valid, because some clock must have been wrong.
-func (m *Measured) Fresh(now time.Time, skew time.Duration) bool {
-	return m != nil && m.Held >= 0 && m.Cooling >= 0 && !m.At.After(now.Add(skew)) && now.Before(m.At.Add(m.Valid))
-}
-
-// mostValid bounds the validity of a measurement.
-const mostValid = 24 * time.Hour
-
-// stored returns m as stored in the item.
-func (m *Measured) stored() measured {
-	return measured{Held: m.Held, Cooling: m.Cooling, At: m.At.UnixMilli(), ValidMS: m.Valid.Milliseconds()}
-}
-
 // IDLayout is an ID layout as stored in the pool's item. It is comparable with ==.
 type IDLayout struct {
 	EpochMS      int64 `json:"epoch_ms" dynamodbav:"epoch_ms"`

@@ -210,26 +210,3 @@ func (w FinalizeLayout) Apply(old *PoolItem) (PoolItem, bool) {
 	p.Revision++
 	return p, true
 }
-
-// Measure stores a count of the pool's node IDs. Seen is the measurement that the writer
-// read before it counted: of several concurrent writers, only one succeeds. A new count
-// is not a change of the pool, so the revision stays the same.
-type Measure struct {
-	Pool     string
-	Seen     *Measured // nil: there was none
-	Measured Measured
-}
-
-// PoolName implements [PoolWrite].
-func (w Measure) PoolName() string { return w.Pool }
-
-// Apply implements [PoolWrite].
-func (w Measure) Apply(old *PoolItem) (PoolItem, bool) {
-	if old == nil || (old.Measured == nil) != (w.Seen == nil) || w.Seen != nil && w.Seen.stored() != old.Measured.stored() {
-		return PoolItem{}, false
-	}
-	p, m := *old, w.Measured
-	m.At, m.Valid = Trunc(m.At), m.Valid.Truncate(time.Millisecond)
-	p.Measured = &m
-	return p, true
-}

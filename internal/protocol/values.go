@@ -36,16 +36,6 @@ func layoutMap(l IDLayout) types.AttributeValue {
 	}}
 }
 
-// item returns m as stored in the pool's item.
-func (m *Measured) item() types.AttributeValue {
-	s := m.stored()
-	av := attributes{"held": num(s.Held), "cooling": num(s.Cooling), "at": num(s.At)}
-	if s.ValidMS > 0 {
-		av["valid_ms"] = num(s.ValidMS)
-	}
-	return &types.AttributeValueMemberM{Value: av}
-}
-
 func previous(session string, version int64, how Ending) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: attributes{"session": str(session), "version": num(version), "ended": str(how)}}
 }

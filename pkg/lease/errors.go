@@ -90,6 +90,20 @@ func (e *ExhaustedError) Is(target error) bool { return target == ErrPoolExhaust
 // generators' layout is too narrow for a pool that has grown, or the agent is closing.
 var errUnfit = errors.New("lease: node ID unusable")
 
+// whose describes the current state of a node ID that the holder of the given version has
+// lost.
+func whose(cur *protocol.Lease, version int64) string {
+	switch {
+	case cur == nil:
+		return "has no item any more: someone deleted it"
+	case cur.Holder == "" && cur.Version > version:
+		return "was taken by another process, which no longer has it"
+	case cur.Holder == "":
+		return "was freed by the reaper, by an operator or with a restored table"
+	}
+	return fmt.Sprintf("is held by %s since version %d", cur.Task, cur.Version)
+}
+
 // permanent reports whether err would occur again however often the request is retried.
 func permanent(err error) bool { return errors.Is(err, errUnfit) || protocol.Permanent(err) }
 

@@ -332,20 +332,6 @@ func (a *Agent) checkFloor(ctx context.Context) {
 	}
 }
 
-// whose describes the current state of a node ID that the holder of the given version has
-// lost.
-func whose(cur *protocol.Lease, version int64) string {
-	switch {
-	case cur == nil:
-		return "has no item any more: someone deleted it"
-	case cur.Holder == "" && cur.Version > version:
-		return "was taken by another process, which no longer has it"
-	case cur.Holder == "":
-		return "was freed by the reaper, by an operator or with a restored table"
-	}
-	return fmt.Sprintf("is held by %s since version %d", cur.Task, cur.Version)
-}
-
 // confirm applies the result of a confirmed renewal.
 func (a *Agent) confirm(t *tenure.Term, l protocol.Lease, at tenure.Attempt, c snowflake.Ceiling, e Event) {
 	a.mu.Lock()

@@ -1,9 +1,10 @@
 package main
 
 const (
-	length = "internal/tenure/length.go"
-	room   = "internal/tenure/room.go"
-	grow   = "pkg/lease/grow.go"
+	measuredFile = "internal/protocol/measured.go"
+	length       = "internal/tenure/length.go"
+	room         = "internal/tenure/room.go"
+	grow         = "pkg/lease/grow.go"
 	// addressBook is the memory of the client's transport.
 	addressBook = "internal/lastaddress/transport.go"
 	leasePool   = "pkg/lease/pool.go"
@@ -22,12 +23,12 @@ var growthMutants = []mutant{
 	{"a renewal does not say its length", dynamo, `u.set += ", lease_ms = :ttl"`, `u.set += ""`, stores},
 	{"a lease grows without a measurement", room, `return r.grows && r.seen.Fresh(now, skew)`, `return true`, growProof},
 	{"a lease grows by an old measurement", room, `return r.grows && r.seen.Fresh(now, skew)`, `return r.grows`, growProof},
-	{"a measurement from the future counts", "internal/protocol/pool.go", `!m.At.After(now.Add(skew)) && `, ``, growProof},
+	{"a measurement from the future counts", measuredFile, `!m.At.After(now.Add(skew)) && `, ``, growProof},
 	{"leases grow in a full pool", room, `r.grows = taken <= most`, `r.grows = taken <= most || true`, growProof},
 	{"growth flaps", room, `most = size - size/10`, `most = size`, growProof},
 	{"holders count beside the function", room, `return ByHolder(m) && now`, `return now`, growProof},
 	{"a holder's count is taken for the schedule", "pkg/lease/leasepool/measure.go", `if tenure.ByHolder(before) {`, `if tenure.ByHolder(before) && m.Valid < 0 {`, poolOwn},
-	{"a measurement over another one", dynamo, `u.onlyIf = "measured = :seen"`, `u.onlyIf = ":seen = :seen"`, stores},
+	{"a measurement over another one", measuredFile, `u.onlyIf = "measured = :seen"`, `u.onlyIf = ":seen = :seen"`, stores},
 	{"an agent without a generator grows", grow, `(a.cfg.Grow || a.growing.generates.Load()) &&`, `true &&`, growProof},
 	{"a watched lease grows", grow, ` && !a.growing.short.Load() && a.grownTimings().Grows()`, ` && a.grownTimings().Grows()`, growProof},
 	{"a pool that fills up costs more writes", grow, `if left <= 0 || grows ||`, `if true || left <= 0 || grows ||`, growProof},

@@ -65,6 +65,7 @@ type Search struct {
 	fresh   int                   // groups from this one on were opened meanwhile; 0: none were
 	refused map[int]time.Duration // when a claim was refused, on the monotonic clock, by node ID
 	took    time.Duration         // how long the last refusal took; 0 once Pause has used it
+	second  []int                 // the node ID that Second returns; empty if there is none
 	Dice    *rand.Rand            // set by a simulation; nil: the process's random source
 }
 
@@ -76,7 +77,7 @@ const (
 )
 
 // Begin begins a search.
-func (s *Search) Begin() { s.seen, s.parts = map[int]bool{}, 0 }
+func (s *Search) Begin() { s.seen, s.parts, s.second = map[int]bool{}, 0, nil }
 
 // Next returns the next group to read, and which part of it; false when the search is over.
 func (s *Search) Next(p protocol.PoolItem, now time.Time) (n, part int, ok bool) {
@@ -218,6 +219,27 @@ func (s *Search) random(n int) int {
 		return s.Dice.IntN(n)
 	}
 	return rand.IntN(n)
+}
+
+// Found returns the node ID to claim: a random one of the free node IDs of a page.
+func (s *Search) Found(free []int) int {
+	first := s.random(len(free))
+	if len(free) > 1 {
+		s.second = []int{free[(first+1+s.random(len(free)-1))%len(free)]}
+	}
+	return free[first]
+}
+
+// Second returns another free node ID of the page that was read last, but only once. A
+// claimant tries it when its first claim is refused, instead of reading again. When a herd of
+// 1,024 starts on 1,024 node IDs, this saves a tenth of the reads. There is no third node ID,
+// because by then the page is too old.
+func (s *Search) Second() (node int, ok bool) {
+	if len(s.second) == 0 {
+		return 0, false
+	}
+	node, s.second = s.second[0], nil
+	return node, true
 }
 
 // FoundFull records the earliest time at which a group can have a free node ID

@@ -164,3 +164,39 @@ func TestPartsComeFirst(t *testing.T) {
 		t.Errorf("1,000 searches began at %d places of four groups, want %d", len(places), want)
 	}
 }
+
+// A page yields one node ID at random, and another one once. The next search begins without
+// what an older page showed.
+func TestSecondFreeNodeID(t *testing.T) {
+	s := Search{Dice: rand.New(rand.NewPCG(1, 6))}
+	s.Begin()
+	if n := s.Found([]int{7}); n != 7 {
+		t.Errorf("of one free node ID: got %d, want 7", n)
+	}
+	if n, ok := s.Second(); ok {
+		t.Errorf("of one free node ID: got %d as the second", n)
+	}
+	times := map[[2]int]int{}
+	for range 6000 {
+		s.Begin()
+		first := s.Found([]int{3, 4, 5})
+		second, ok := s.Second()
+		if !ok {
+			t.Fatal("of three free node IDs there is no second")
+		}
+		times[[2]int{first, second}]++
+		if n, ok := s.Second(); ok {
+			t.Fatalf("got %d as a third node ID", n)
+		}
+	}
+	for pair, n := range times {
+		if pair[0] == pair[1] || n < 900 || n > 1100 { // 1,000 are expected
+			t.Errorf("%d of 6,000 times, the node IDs are %v", n, pair)
+		}
+	}
+	s.Found([]int{3, 4})
+	s.Begin()
+	if n, ok := s.Second(); ok {
+		t.Errorf("got %d from the page of an older search", n)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -102,6 +101,9 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 		}
 		if seen.Free >= 0 {
 			t, err = a.claim(ctx, seen.Free, newSession(), &s)
+			if node, ok := s.Second(); ok && t == nil && err == nil && !a.stale && !w.On {
+				t, err = a.claim(ctx, node, newSession(), &s)
+			}
 			continue
 		}
 		w.Found(seen, a.clock.Monotonic())
@@ -175,7 +177,7 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 			}
 		}
 		if len(free) > 0 {
-			o.Free = free[rand.IntN(len(free))]
+			o.Free = s.Found(free)
 			w.Spare(free, o.Free)
 			break
 		}

@@ -322,6 +322,56 @@ func herd(t *testing.T, store lease.Store, n int) {
 	}
 }
 
+// A claimant whose claim is refused tries another free node ID of the page that it has read,
+// but not a third one: it reads again first.
+func TestSecondFreeNodeID(t *testing.T) {
+	for refusals, want := range map[int]string{
+		0: "claim",
+		1: "claim read claim",
+		2: "claim read claim claim",
+		3: "claim read claim claim read claim",
+	} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(16)
+			var sent []string
+			tried := map[int]bool{}
+			s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+				c, ok := w.(protocol.Claim)
+				if !ok {
+					return do()
+				}
+				if sent = append(sent, "claim"); tried[c.NodeID] {
+					t.Errorf("after %d refusals: node ID %d was tried twice", refusals, c.NodeID)
+				}
+				tried[c.NodeID] = true
+				if len(tried) <= refusals { // another claimant is faster
+					other := c
+					other.Session = "other"
+					if _, err := s.Memory.Write(t.Context(), other); err != nil {
+						t.Error(err)
+					}
+				}
+				return do()
+			})
+			fixture.Start(t, fixture.Config(&reader{s, func() { sent = append(sent, "read") }}))
+			if got := strings.Join(sent, " "); got != want {
+				t.Errorf("%d refusals: got the requests %q, want %q", refusals, got, want)
+			}
+		})
+	}
+}
+
+// reader reports each read of a group.
+type reader struct {
+	*fixture.Network
+	read func()
+}
+
+func (r *reader) Group(ctx context.Context, pool string, group int) (protocol.Group, error) {
+	r.read()
+	return r.Network.Group(ctx, pool, group)
+}
+
 // The answer to the first claim is lost. The same session claims again, and the refusal
 // shows that this session already holds the node ID. Its lease begins at its first
 // attempt.

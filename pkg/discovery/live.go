@@ -29,10 +29,9 @@ func (h holders) of(r record) time.Time {
 	return time.Time{}
 }
 
-// ended reports whether, according to h, a lease has expired since h was read, at time
-// at. The lease may have been renewed since then.
-func (h holders) ended(entries []record, at time.Time) bool {
-	now := time.Now()
+// ended reports whether, according to h, a lease has expired between the time at, when h
+// was read, and now. The lease may have been renewed since then.
+func (h holders) ended(entries []record, at, now time.Time) bool {
 	for _, r := range entries {
 		if ends := h.of(r); ends.After(at) && !ends.After(now) {
 			return true

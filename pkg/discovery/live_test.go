@@ -28,9 +28,25 @@ func (s *slowGroup) Group(ctx context.Context, pool string, n int) (protocol.Gro
 // While the leases of one group are read, a lease of another group may expire according
 // to an answer from before its renewal. Such a lease has not ended.
 func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
+	leaseThatEnds(t, 200*time.Millisecond, 0)
+}
+
+// A lease may also expire, according to an answer from before its renewal, while the answer
+// is stored for other readers.
+func TestLeaseThatEndsWhileTheAnswerIsShared(t *testing.T) {
+	leaseThatEnds(t, 50*time.Millisecond, 100*time.Millisecond)
+}
+
+// leaseThatEnds resolves a service with two instances. Of the lease of one of them, the
+// reader knows an old answer. According to it, the lease ends in 100 ms. Then the reader
+// reads the other group, which takes the duration reading, and stores its answer for others,
+// which takes the duration sharing.
+func leaseThatEnds(t *testing.T, reading, sharing time.Duration) {
+	t.Helper()
 	fixture.Virtual(t, func(t *testing.T) {
 		leases := &slowGroup{Memory: leasetest.NewMemory("orders", 300)}
-		d := directory(t, Config{Store: &entriesBeside{entries.NewMemory(leases.Memory), leases}, Pool: "orders", Logger: silent})
+		store := &slowToShare{Store: &entriesBeside{entries.NewMemory(leases.Memory), leases}, takes: sharing}
+		d := directory(t, Config{Store: store, Pool: "orders", Logger: silent})
 		hold := func(node int, version int64, until time.Duration) {
 			t.Helper()
 			now := time.Now()
@@ -57,7 +73,7 @@ func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 		fixture.Wait(3900 * time.Millisecond)
 		hold(280, 1, 10*time.Second)
 		hold(3, 2, 10*time.Second) // no reader has seen this lease yet, so its group is read again
-		leases.takes[0] = 200 * time.Millisecond
+		leases.takes[0] = reading
 		p, err := servicePlace("orders")
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +84,25 @@ func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 			}
 		}
 		wantPorts(t, service(t, d, "orders"), 3, 280)
+		if store.shared != 1 {
+			t.Errorf("the answer was stored for others %d times, want once", store.shared)
+		}
 	})
+}
+
+// slowToShare takes a while to store an answer for other readers.
+type slowToShare struct {
+	Store
+	takes  time.Duration
+	shared int
+}
+
+func (s *slowToShare) Write(ctx context.Context, partition string, r record) (record, bool, error) {
+	if r.NodeID == sharedNode {
+		s.shared++
+		<-time.After(s.takes) // virtual
+	}
+	return s.Store.Write(ctx, partition, r)
 }
 
 // late is a store that answers eventually consistent reads with an old page.

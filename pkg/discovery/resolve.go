@@ -22,10 +22,9 @@ type Instance struct {
 	Address
 }
 
-// live returns the entries whose lease is live, and when the first of these leases
-// ends.
-func (v view) live() (list []record, ends time.Time) {
-	now := time.Now()
+// live returns the entries whose lease was live at time now, and when the first of these
+// leases ends.
+func (v view) live(now time.Time) (list []record, ends time.Time) {
 	for _, r := range v.entries {
 		if until := v.leases.of(r); until.After(now) {
 			list = append(list, r)
@@ -127,21 +126,30 @@ func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return nil, time.Time{}, err
 	}
+	// The time at which the answer was accepted also decides which leases are live in it. A
+	// lease that ends after that time, for example while the answer is stored for others, may
+	// have been renewed since it was read.
+	var now time.Time
 	v, err := a.view.get(ctx, func(v view, at time.Time) bool {
-		age := time.Since(at)
-		if !v.leases.ended(v.entries, v.at) {
+		now = time.Now()
+		age := now.Sub(at)
+		if !v.leases.ended(v.entries, v.at, now) {
 			return age < v.counts(a.dir.cfg.MaxAge)
 		}
 		// According to this answer, a lease has ended. But the answer may be based on
 		// findings of another reader that are much older, and the lease may have been
 		// renewed since. Only leases that were just read show that a lease has ended.
 		soon := min(againAfter, a.dir.cfg.MaxAge)
-		return age < soon && time.Since(v.at) < soon
+		return age < soon && now.Sub(v.at) < soon
 	}, func(ctx context.Context) (view, error) {
 		before, _ := a.view.look()
-		return a.dir.look(ctx, a.at, before)
+		v, err := a.dir.look(ctx, a.at, before)
+		if err == nil {
+			now = v.decided
+		}
+		return v, err
 	})
-	list, ends := v.live()
+	list, ends := v.live(now)
 	if again := v.at.Add(v.doubt.lasts); v.doubt.lasts > 0 && (ends.IsZero() || again.Before(ends)) {
 		ends = again
 	}

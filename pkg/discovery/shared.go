@@ -61,6 +61,7 @@ type view struct {
 	entries []record
 	leases  holders
 	at      time.Time // when the leases were read
+	decided time.Time // when it was decided which leases are live
 	doubt   doubt
 	corrupt int // the number of entries that were skipped
 }
@@ -134,7 +135,8 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 	// A record whose time is ahead of this reader's clock is not used, because it could
 	// be used for too long. A record that shows a lease as expired is not used either,
 	// because the lease may have been renewed since the record was written.
-	age, in := time.Since(v.at), v.leases.doubted(v.entries, time.Now(), doubt{})
+	v.decided = time.Now()
+	age, in := v.decided.Sub(v.at), v.leases.doubted(v.entries, v.decided, doubt{})
 	if !d.cfg.Alone && age >= 0 && age < d.cfg.MaxAge && in.lasts == 0 && !v.leases.unaware(v.entries) {
 		return v, nil
 	}
@@ -145,13 +147,14 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 		// While one group was read, a lease of another group may have expired according
 		// to the earlier answer about that group, although the lease was renewed since.
 		// Only leases that were just read show that a lease has ended.
-		if again || !v.leases.ended(v.entries, v.at) || time.Since(v.at) < againAfter {
+		v.decided = time.Now()
+		if again || !v.leases.ended(v.entries, v.at, v.decided) || v.decided.Sub(v.at) < againAfter {
 			break
 		}
 	}
 	// An answer in doubt is not stored for others: after an outage, the first
 	// reader would make the others believe that there are no instances.
-	if v.doubt = v.leases.doubted(v.entries, time.Now(), before.doubt); v.doubt.lasts == 0 && !d.cfg.Alone && left.Version < maxShared && len(v.entries) <= maxSharedLeases {
+	if v.doubt = v.leases.doubted(v.entries, v.decided, before.doubt); v.doubt.lasts == 0 && !d.cfg.Alone && left.Version < maxShared && len(v.entries) <= maxSharedLeases {
 		d.publish(ctx, p, share(left, v.entries, v.leases, v.at))
 	}
 	return v, nil

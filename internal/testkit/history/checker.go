@@ -1,6 +1,9 @@
 package history
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 // Checker judges a history, event by event. The zero value is ready.
 type Checker struct {
@@ -33,12 +36,15 @@ type span struct {
 	may       int64 // the latest millisecond that its holder was told it may stamp
 	released  bool  // its holder has fenced itself and released the version
 	// copied is the reservation at the time when a process with this version was copied, or
-	// 0 if none was copied. Both processes may stamp up to copied. Later milliseconds
-	// belong to heir alone: the first of the two that got a confirmation, or 0 while
-	// neither has.
+	// 0 if none was copied, or a later time that both have requested since. Both processes
+	// may stamp up to copied. Later milliseconds belong to heir alone: the first of the two
+	// that got a confirmation, or 0 while neither has.
 	copied  int64
+	made    int64 // the reservation at the time of the last copy
 	heir    int
 	unaware map[int]bool // which of the two have had no answer since the copy was made
+	// asked has who first requested the milliseconds up to a time after copied, by that time.
+	asked map[int64]int
 	// loose equals copied if one of the two released the version while the other had had no
 	// answer, and is 0 otherwise. The table has no record of the other process, which may
 	// still stamp up to copied.
@@ -73,6 +79,8 @@ func (c *Checker) Add(e Event) error {
 		err = c.lost(e)
 	case Copy:
 		err = c.copy(e)
+	case Ask:
+		c.ask(e)
 	case Corrupt:
 		if n := c.nodes[e.Node]; n != nil {
 			n.corrupt, n.blind = len(n.spans), false
@@ -201,27 +209,45 @@ func (c *Checker) may(e Event) error {
 	if !s.released && e.Until > end {
 		return fmt.Errorf("process %d may stamp up to %d in version %d, which ends at %d", e.Who, e.Until, e.Version, end)
 	}
-	inStep := false
 	if s.copied != 0 && e.Until > s.copied {
 		if s.heir == 0 {
 			s.heir = e.Who
 		}
-		// If both requested exactly the same milliseconds, the table cannot distinguish
-		// them, and they are copies of each other again, as docs/guarantees.md states.
-		inStep = s.heir != e.Who && e.Until == s.may
-		if s.heir != e.Who && !inStep {
+		if s.heir != e.Who {
 			return fmt.Errorf("process %d may stamp up to %d in version %d, and so may its copy or original %d: both have renewed since the copy was made",
 				e.Who, e.Until, e.Version, s.heir)
 		}
 	}
 	s.may = max(s.may, e.Until)
-	if s.copied != 0 && e.Until > s.copied {
+	if s.copied != 0 && e.Until > s.made {
 		delete(s.unaware, e.Who)
 	}
-	if inStep {
-		s.copied, s.heir = e.Until, 0
-	}
 	return nil
+}
+
+// ask records what a copy or its original requests. If both request exactly the same
+// milliseconds, the table cannot distinguish them, and they are copies of each other again,
+// as docs/guarantees.md states. One of the two answers may be lost, so this does not depend
+// on what they were told.
+func (c *Checker) ask(e Event) {
+	n := c.nodes[e.Node]
+	if n == nil || e.Version < 1 || e.Version > int64(len(n.spans)) {
+		return
+	}
+	s := &n.spans[e.Version-1]
+	if s.copied == 0 || e.Until <= s.copied {
+		return
+	}
+	if s.asked == nil {
+		s.asked = map[int64]int{}
+	}
+	switch who, known := s.asked[e.Until]; {
+	case !known:
+		s.asked[e.Until] = e.Who
+	case who != e.Who:
+		s.copied, s.heir = e.Until, 0
+		maps.DeleteFunc(s.asked, func(until int64, _ int) bool { return until <= s.copied })
+	}
 }
 
 // first returns the process from which a copy was originally made, or the process itself.
@@ -241,6 +267,7 @@ func (c *Checker) copy(e Event) error {
 	}
 	s := &n.spans[e.Version-1]
 	s.copied, s.heir = max(s.copied, e.Until), 0
+	s.made = s.copied
 	if s.unaware == nil {
 		s.unaware = map[int]bool{}
 	}

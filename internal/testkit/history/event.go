@@ -12,7 +12,7 @@
 //   - A process reports a lease as lost only if it no longer has it.
 //   - A process and a copy of it repeat each other's IDs only within the reservation at
 //     the time of the copy, and never the IDs of others. After that reservation, only one
-//     of the two continues.
+//     of the two continues, unless both have requested the same milliseconds.
 //   - An item that was broken by hand is not used again.
 //   - A release reserves no more than was reserved before.
 //   - A new node ID begins at the pool's floor, or after it.
@@ -46,6 +46,9 @@ const (
 	// Copy means that Who is a copy of the running process Of, made while Version of Node
 	// had milliseconds reserved up to Until.
 	Copy Kind = "copy"
+	// Ask means that Who, which was copied or is a copy, sends a renewal that requests the
+	// milliseconds up to Until. Its answer may be lost.
+	Ask Kind = "ask"
 	// Corrupt means that the item of Node was broken by hand.
 	Corrupt Kind = "corrupt"
 	// Floor means that the pool has been raised: node IDs created later stamp only

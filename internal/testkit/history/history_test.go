@@ -65,6 +65,10 @@ func hold(who int, version int64) Event {
 	return Event{Kind: Hold, Node: 7, Who: who, Version: version}
 }
 
+func ask(who int, until int64) Event {
+	return Event{Kind: Ask, Who: who, Node: 7, Version: 1, Until: until}
+}
+
 func copied(who, of int, until int64) Event {
 	return Event{Kind: Copy, Who: who, Of: of, Node: 7, Version: 1, Until: until}
 }
@@ -83,34 +87,35 @@ func held() []Event {
 
 func TestWhatIsAllowed(t *testing.T) {
 	for name, events := range map[string][]Event{
-		"a late renewal is confirmed later":        {renew(1, 4, 60), may(1, 1, 60), stamp(1, 1, 60)},
-		"release, then another one":                {stamp(1, 1, 25), free(Release, 25), {Kind: Unhold, Who: 1}, claim(2, 2, 25, 50), may(2, 2, 50), hold(2, 2), stamp(2, 2, 26)},
-		"an old holder stamps its own span":        {claim(2, 2, 30, 50), may(2, 2, 50), stamp(2, 2, 31), stamp(1, 1, 30)},
-		"learns late what it may stamp":            {renew(1, 2, 40), claim(2, 2, 40, 50), may(1, 1, 40), stamp(1, 1, 40)},
-		"learns of a span that it has released":    {stamp(1, 1, 25), free(Release, 25), may(1, 1, 30)},
-		"reaped, and still stamping":               {free(Free, 30), stamp(1, 1, 30)},
-		"abandoned by a holder that never stamped": {claim(2, 2, 30, 50), {Kind: Item, Op: Abandon, Node: 7, Version: 2, NotBefore: 30, Until: 30}, claim(3, 3, 30, 60)},
-		"a version that was never used":            {claim(2, 2, 30, 50), claim(3, 3, 50, 60), may(3, 3, 60), stamp(3, 3, 51)},
-		"retired, and the holder finishes":         {{Kind: Item, Op: Retire, Node: 7, Who: 1, Held: true, Version: 1, NotBefore: 10, Renewal: 1, Expires: 29, Until: 30}, renew(1, 2, 40)},
-		"raised after a restore":                   {free(Raise, 99)},
-		"one believer after the other":             {{Kind: Unhold, Who: 1}, hold(2, 2)},
-		"two believers in two different ones":      {{Kind: Hold, Node: 8, Who: 2, Version: 1}},
-		"lost to another one":                      {claim(2, 2, 30, 50), {Kind: Lost, Who: 1, Node: 7, Version: 1}},
-		"lost before its milliseconds begin":       {claim(2, 2, 30, 50), {Kind: Lost, Who: 2, Node: 7, Version: 2, At: 29}},
-		"lost to the reaper":                       {free(Free, 30), {Kind: Lost, Who: 1, Node: 7, Version: 1}},
-		"the same one believes again":              {hold(1, 1)},
-		"two believers where clocks are wrong":     {{Kind: World}, hold(2, 2)},
-		"a copy stamps reserved time":              {copied(2, 1, 30), stamp(2, 1, 15), stamp(1, 1, 29), stamp(2, 1, 29), hold(2, 1)},
-		"the original renews, its copy is lost":    {copied(2, 1, 30), renew(1, 2, 40), may(1, 1, 40), {Kind: Lost, Who: 2, Node: 7, Version: 1}, stamp(1, 1, 40)},
-		"the copy renews, the original is lost":    {copied(2, 1, 30), renew(1, 2, 40), may(2, 1, 40), {Kind: Lost, Who: 1, Node: 7, Version: 1}, stamp(2, 1, 40)},
-		"both asked for the same milliseconds":     {copied(2, 1, 30), renew(1, 2, 40), may(1, 1, 40), may(2, 1, 40), stamp(1, 1, 40), stamp(2, 1, 40), renew(1, 3, 50), may(2, 1, 50), {Kind: Lost, Who: 1, Node: 7, Version: 1}},
-		"released while a renewal had no answer":   {copied(2, 1, 30), renew(1, 2, 40), may(1, 1, 40), free(Release, 20), {Kind: Unhold, Who: 1}, claim(2, 3, 20, 50), stamp(2, 1, 29), stamp(3, 2, 29)},
-		"released before either renewed":           {copied(2, 1, 30), stamp(2, 1, 25), free(Release, 20), {Kind: Unhold, Who: 1}, claim(2, 3, 20, 50), hold(2, 1), hold(3, 2), stamp(2, 1, 29), stamp(3, 2, 29)},
-		"a broken item that is left alone":         {free(Release, 30), {Kind: Corrupt, Node: 7}, {Kind: Item, Op: Claim, Node: 7, Version: 2, Who: 2, Held: true}},
-		"broken, claimed blindly, and whole":       {stamp(1, 1, 29), free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 20), claim(3, 3, 20, 25), may(3, 3, 25), {Kind: Item, Op: Renew, Node: 7, Who: 3, Held: true, Version: 3, Renewal: 1, NotBefore: 20, Expires: 27, Until: 28}},
-		"raised, and its version still broken":     {free(Free, 30), {Kind: Corrupt, Node: 7}, {Kind: Item, Op: Raise, Node: 7, Until: 60}, {Kind: Item, Op: Claim, Node: 7, Who: 2, Held: true}},
-		"freed and broken, and still stamping":     {free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), stamp(1, 1, 30)},
-		"created at the floor":                     {{Kind: Floor, Until: 50}, {Kind: Item, Op: Seed, Node: 8, Until: 50}},
+		"a late renewal is confirmed later":          {renew(1, 4, 60), may(1, 1, 60), stamp(1, 1, 60)},
+		"release, then another one":                  {stamp(1, 1, 25), free(Release, 25), {Kind: Unhold, Who: 1}, claim(2, 2, 25, 50), may(2, 2, 50), hold(2, 2), stamp(2, 2, 26)},
+		"an old holder stamps its own span":          {claim(2, 2, 30, 50), may(2, 2, 50), stamp(2, 2, 31), stamp(1, 1, 30)},
+		"learns late what it may stamp":              {renew(1, 2, 40), claim(2, 2, 40, 50), may(1, 1, 40), stamp(1, 1, 40)},
+		"learns of a span that it has released":      {stamp(1, 1, 25), free(Release, 25), may(1, 1, 30)},
+		"reaped, and still stamping":                 {free(Free, 30), stamp(1, 1, 30)},
+		"abandoned by a holder that never stamped":   {claim(2, 2, 30, 50), {Kind: Item, Op: Abandon, Node: 7, Version: 2, NotBefore: 30, Until: 30}, claim(3, 3, 30, 60)},
+		"a version that was never used":              {claim(2, 2, 30, 50), claim(3, 3, 50, 60), may(3, 3, 60), stamp(3, 3, 51)},
+		"retired, and the holder finishes":           {{Kind: Item, Op: Retire, Node: 7, Who: 1, Held: true, Version: 1, NotBefore: 10, Renewal: 1, Expires: 29, Until: 30}, renew(1, 2, 40)},
+		"raised after a restore":                     {free(Raise, 99)},
+		"one believer after the other":               {{Kind: Unhold, Who: 1}, hold(2, 2)},
+		"two believers in two different ones":        {{Kind: Hold, Node: 8, Who: 2, Version: 1}},
+		"lost to another one":                        {claim(2, 2, 30, 50), {Kind: Lost, Who: 1, Node: 7, Version: 1}},
+		"lost before its milliseconds begin":         {claim(2, 2, 30, 50), {Kind: Lost, Who: 2, Node: 7, Version: 2, At: 29}},
+		"lost to the reaper":                         {free(Free, 30), {Kind: Lost, Who: 1, Node: 7, Version: 1}},
+		"the same one believes again":                {hold(1, 1)},
+		"two believers where clocks are wrong":       {{Kind: World}, hold(2, 2)},
+		"a copy stamps reserved time":                {copied(2, 1, 30), stamp(2, 1, 15), stamp(1, 1, 29), stamp(2, 1, 29), hold(2, 1)},
+		"the original renews, its copy is lost":      {copied(2, 1, 30), renew(1, 2, 40), may(1, 1, 40), {Kind: Lost, Who: 2, Node: 7, Version: 1}, stamp(1, 1, 40)},
+		"the copy renews, the original is lost":      {copied(2, 1, 30), renew(1, 2, 40), may(2, 1, 40), {Kind: Lost, Who: 1, Node: 7, Version: 1}, stamp(2, 1, 40)},
+		"both asked for the same milliseconds":       {copied(2, 1, 30), ask(1, 40), ask(2, 40), renew(1, 2, 40), may(1, 1, 40), may(2, 1, 40), stamp(1, 1, 40), stamp(2, 1, 40), renew(1, 3, 50), may(2, 1, 50), {Kind: Lost, Who: 1, Node: 7, Version: 1}},
+		"both asked for the same, one had no answer": {copied(2, 1, 30), ask(1, 40), ask(2, 40), renew(1, 2, 40), may(2, 1, 40), stamp(2, 1, 40), ask(1, 50), renew(1, 3, 50), may(1, 1, 50), stamp(1, 1, 40), {Kind: Lost, Who: 2, Node: 7, Version: 1}},
+		"released while a renewal had no answer":     {copied(2, 1, 30), renew(1, 2, 40), may(1, 1, 40), free(Release, 20), {Kind: Unhold, Who: 1}, claim(2, 3, 20, 50), stamp(2, 1, 29), stamp(3, 2, 29)},
+		"released before either renewed":             {copied(2, 1, 30), stamp(2, 1, 25), free(Release, 20), {Kind: Unhold, Who: 1}, claim(2, 3, 20, 50), hold(2, 1), hold(3, 2), stamp(2, 1, 29), stamp(3, 2, 29)},
+		"a broken item that is left alone":           {free(Release, 30), {Kind: Corrupt, Node: 7}, {Kind: Item, Op: Claim, Node: 7, Version: 2, Who: 2, Held: true}},
+		"broken, claimed blindly, and whole":         {stamp(1, 1, 29), free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 20), claim(3, 3, 20, 25), may(3, 3, 25), {Kind: Item, Op: Renew, Node: 7, Who: 3, Held: true, Version: 3, Renewal: 1, NotBefore: 20, Expires: 27, Until: 28}},
+		"raised, and its version still broken":       {free(Free, 30), {Kind: Corrupt, Node: 7}, {Kind: Item, Op: Raise, Node: 7, Until: 60}, {Kind: Item, Op: Claim, Node: 7, Who: 2, Held: true}},
+		"freed and broken, and still stamping":       {free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), stamp(1, 1, 30)},
+		"created at the floor":                       {{Kind: Floor, Until: 50}, {Kind: Item, Op: Seed, Node: 8, Until: 50}},
 	} {
 		var c Checker
 		for i, e := range append(held(), events...) {
@@ -160,6 +165,8 @@ func TestWhatIsNot(t *testing.T) {
 		"raised below the reservation":                 {[]Event{free(Raise, 20)}, "lowered reserved_until"},
 		"released below the last stamp of another":     {[]Event{{Kind: Item, Op: Release, Node: 7, Version: 1, NotBefore: 10, Until: 14}}, "15 was stamped"},
 		"a copy and its original both continue":        {append([]Event{copied(2, 1, 30), renew(1, 2, 40)}, both(1, 2)...), "and so may its copy"},
+		"both asked for the same, and both continue":   {[]Event{copied(2, 1, 30), ask(1, 40), ask(2, 40), renew(1, 2, 40), may(1, 1, 40), may(2, 1, 40), ask(1, 50), renew(1, 3, 50), may(1, 1, 50), ask(2, 60), renew(1, 4, 60), may(2, 1, 60)}, "and so may its copy"},
+		"only one asked":                               {[]Event{copied(2, 1, 30), ask(1, 40), ask(1, 40), renew(1, 2, 40), may(1, 1, 40), may(2, 1, 40)}, "and so may its copy"},
 		"a copy of a copy continues, too":              {append([]Event{copied(2, 1, 30), copied(3, 2, 30), renew(1, 2, 40)}, both(3, 1)...), "and so may its copy"},
 		"a copy repeats what came later":               {[]Event{copied(2, 1, 30), renew(1, 2, 40), may(1, 1, 40), stamp(1, 1, 35), stamp(2, 1, 35)}, "which process 1 made before"},
 		"a copy repeats its own ID":                    {[]Event{copied(2, 1, 30), stamp(2, 1, 29), stamp(2, 1, 29)}, "made before"},

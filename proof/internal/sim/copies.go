@@ -268,6 +268,32 @@ func (p *pair) meet() {
 	}
 }
 
+// asks records a renewal of a copy or of its original for the judge: if both request the
+// same milliseconds, the table cannot distinguish them.
+func (p *process) asks(r *http.Request) error {
+	if p.copyOf == nil && !p.hadCopy.Load() || r.Body == nil || r.Header.Get("X-Amz-Target") != "DynamoDB_20120810.UpdateItem" {
+		return nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var in struct {
+		Key                       map[string]struct{ N string }
+		ExpressionAttributeValues map[string]struct{ N string }
+	}
+	if !bytes.Contains(body, []byte("SET expires_at")) || json.Unmarshal(body, &in) != nil {
+		return nil
+	}
+	values := in.ExpressionAttributeValues
+	node, _ := strconv.Atoi(in.Key["node_id"].N)
+	version, _ := strconv.ParseInt(values[":version"].N, 10, 64)
+	until, _ := strconv.ParseInt(values[":reserved_until"].N, 10, 64)
+	p.World.note(history.Event{Kind: history.Ask, Who: p.number, Node: node, Version: version, Until: until})
+	return nil
+}
+
 // inStep makes a renewal wait for the renewal of the other process of the pair.
 func (p *process) inStep(r *http.Request) {
 	both := p.pair.Load()

@@ -147,6 +147,9 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if res, done, err := w.p.translate(r); done {
 		return res, err
 	}
+	if err := w.p.asks(r); err != nil {
+		return nil, err
+	}
 	if w.p.stop(sending) && r.Context().Err() != nil {
 		// The time-out passed during the pause. In reality, the request may or may not be
 		// sent all the same.

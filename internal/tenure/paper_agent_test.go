@@ -190,7 +190,7 @@ func (a *paperAgent) claim(w *paper, i int32) {
 			a.nap(w, i)
 			return
 		}
-		if node, ok := a.search.Second(); ok {
+		if node, ok := a.search.Second(w.monotonic() + took); ok {
 			a.number, a.state, a.tries = node, paperClaims, 0
 			w.after(i, took)
 			return
@@ -258,7 +258,7 @@ func (a *paperAgent) look(w *paper, i int32) {
 		a.search.FoundFull(n, one.Next)
 	}
 	if len(free) > 0 {
-		a.found.Free = a.search.Found(free)
+		a.found.Free = a.search.Found(free, w.monotonic())
 		a.wait.Spare(free, a.found.Free)
 	}
 	if _, last := a.known.GroupsOpen(); n == last && one.Crowded(a.part != protocol.Whole) && last+1 < a.known.Groups() {

@@ -66,6 +66,7 @@ type Search struct {
 	refused map[int]time.Duration // when a claim was refused, on the monotonic clock, by node ID
 	took    time.Duration         // how long the last refusal took; 0 once Pause has used it
 	second  []int                 // the node ID that Second returns; empty if there is none
+	found   time.Duration         // when its page was read, on the monotonic clock
 	Dice    *rand.Rand            // set by a simulation; nil: the process's random source
 }
 
@@ -74,6 +75,8 @@ const (
 	laterPages = 4
 	// oldest is twice what DynamoDB's eventually consistent reads usually lag behind.
 	oldest = 2 * time.Second
+	// secondWithin is how long a page is used for a second claim.
+	secondWithin = time.Second
 )
 
 // Begin begins a search.
@@ -221,9 +224,11 @@ func (s *Search) random(n int) int {
 	return rand.IntN(n)
 }
 
-// Found returns the node ID to claim: a random one of the free node IDs of a page.
-func (s *Search) Found(free []int) int {
+// Found returns the node ID to claim: a random one of the free node IDs of a page that was
+// read at now, on the monotonic clock.
+func (s *Search) Found(free []int, now time.Duration) int {
 	first := s.random(len(free))
+	s.found = now
 	if len(free) > 1 {
 		s.second = []int{free[(first+1+s.random(len(free)-1))%len(free)]}
 	}
@@ -233,9 +238,10 @@ func (s *Search) Found(free []int) int {
 // Second returns another free node ID of the page that was read last, but only once. A
 // claimant tries it when its first claim is refused, instead of reading again. When a herd of
 // 1,024 starts on 1,024 node IDs, this saves a tenth of the reads. There is no third node ID,
-// because by then the page is too old.
-func (s *Search) Second() (node int, ok bool) {
-	if len(s.second) == 0 {
+// and no second one secondWithin after the page was read, because by then the page is too
+// old.
+func (s *Search) Second(now time.Duration) (node int, ok bool) {
+	if len(s.second) == 0 || now-s.found >= secondWithin {
 		return 0, false
 	}
 	node, s.second = s.second[0], nil

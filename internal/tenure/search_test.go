@@ -170,22 +170,22 @@ func TestPartsComeFirst(t *testing.T) {
 func TestSecondFreeNodeID(t *testing.T) {
 	s := Search{Dice: rand.New(rand.NewPCG(1, 6))}
 	s.Begin()
-	if n := s.Found([]int{7}); n != 7 {
+	if n := s.Found([]int{7}, 0); n != 7 {
 		t.Errorf("of one free node ID: got %d, want 7", n)
 	}
-	if n, ok := s.Second(); ok {
+	if n, ok := s.Second(time.Minute + 999*time.Millisecond); ok {
 		t.Errorf("of one free node ID: got %d as the second", n)
 	}
 	times := map[[2]int]int{}
 	for range 6000 {
 		s.Begin()
-		first := s.Found([]int{3, 4, 5})
-		second, ok := s.Second()
+		first := s.Found([]int{3, 4, 5}, time.Minute)
+		second, ok := s.Second(time.Minute + 999*time.Millisecond)
 		if !ok {
 			t.Fatal("of three free node IDs there is no second")
 		}
 		times[[2]int{first, second}]++
-		if n, ok := s.Second(); ok {
+		if n, ok := s.Second(time.Minute + 999*time.Millisecond); ok {
 			t.Fatalf("got %d as a third node ID", n)
 		}
 	}
@@ -194,9 +194,13 @@ func TestSecondFreeNodeID(t *testing.T) {
 			t.Errorf("%d of 6,000 times, the node IDs are %v", n, pair)
 		}
 	}
-	s.Found([]int{3, 4})
+	s.Found([]int{3, 4}, time.Minute)
+	if n, ok := s.Second(time.Minute + time.Second); ok {
+		t.Errorf("got %d from a page of a second ago", n)
+	}
+	s.Found([]int{3, 4}, time.Minute)
 	s.Begin()
-	if n, ok := s.Second(); ok {
+	if n, ok := s.Second(time.Minute + 999*time.Millisecond); ok {
 		t.Errorf("got %d from the page of an older search", n)
 	}
 }

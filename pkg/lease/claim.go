@@ -101,7 +101,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 		}
 		if seen.Free >= 0 {
 			t, err = a.claim(ctx, seen.Free, newSession(), &s)
-			if node, ok := s.Second(); ok && t == nil && err == nil && !a.stale && !w.On {
+			if node, ok := s.Second(a.clock.Monotonic()); ok && t == nil && err == nil && !a.stale && !w.On {
 				t, err = a.claim(ctx, node, newSession(), &s)
 			}
 			continue
@@ -177,7 +177,7 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 			}
 		}
 		if len(free) > 0 {
-			o.Free = s.Found(free)
+			o.Free = s.Found(free, a.clock.Monotonic())
 			w.Spare(free, o.Free)
 			break
 		}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# install.sh puts LocalStack (PyPI) and DynamoDB Local (Maven) into .cache/localstack, once; about two minutes the first time. Needs
+# install.sh puts LocalStack (PyPI) and DynamoDB Local (Maven) into .cache/localstack, once, in half a minute. Needs
 # python3.11, java 17 and mvn, and nothing else: no Docker, no account.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,10 +19,7 @@ once() {
   echo "$stamp" >"$cache/$what.stamp"
 }
 
-install_venv() {
-  python3.11 -m venv "$cache/venv"
-  "$cache/venv/bin/pip" install -q --disable-pip-version-check --require-hashes --no-deps -r "$here/requirements.txt"
-}
+install_venv() { "$here/../scripts/venv.sh" "$cache/venv" "$here/requirements.txt"; }
 
 install_jars() {
   mvn -q -B --strict-checksums -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$cache/jars"

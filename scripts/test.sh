@@ -109,12 +109,7 @@ fetch_slow() { scripts/rie.sh >/dev/null; scripts/dynamodb-local.sh run -- true;
 fetch_benches() { scripts/postgres.sh; }
 fetch_ui() { scripts/chromium.sh >/dev/null && scripts/npm.sh; }
 fetch_pages() { fetch_ui; }
-fetch_localstack() { # runs before the step, so that two installations never run at once; the step's programs are compiled meanwhile
-	local compiling
-	(GOARCH="$(go env GOHOSTARCH)" OUT="$work/functions" scripts/build-functions.sh && go build -o /dev/null ./infra) &
-	compiling=$!
-	localstack/install.sh && scripts/npm.sh && wait "$compiling"
-}
+fetch_localstack() { localstack/install.sh && scripts/npm.sh; }
 fetch_race() { scripts/postgres.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_differential() { scripts/dynoxide.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
 fetch_release() { scripts/release.sh tools; }
@@ -185,6 +180,14 @@ fetched() {
 		fi
 		sleep 0.2
 	done
+}
+
+# compile compiles all packages and tests, without linking them. The go command does not know what another one compiles at the
+# same time, so steps that start at once with empty caches would compile the same packages several times. Meanwhile the
+# downloads run.
+compile() {
+	go list -export -deps -test ./... >/dev/null
+	(cd proof/faults && go list -export -deps -test ./... >/dev/null)
 }
 
 # enter STEP waits for the step's downloads; leave STEP SECONDS BEFORE prints how long the step took.
@@ -269,7 +272,12 @@ halt() {
 # A step ends at its first command that fails, and so does this script. So steps are
 # not called in an if or before ||, where bash would continue after a failure.
 trap 'code=$?; halt; kill $fetcher 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
-done=0 step=
+done=0 step=compile
+if [ ${#steps[@]} -gt 1 ]; then
+	compile
+	echo "== compiled in $SECONDS s"
+fi
+step=
 busy
 beside_before=$BUSY
 for together in $lanes; do

@@ -6,7 +6,5 @@ cache=$here/../../.cache/lint
 stamp=$(sha256sum <"$here/requirements.txt")
 [ "$(cat "$cache/stamp" 2>/dev/null)" = "$stamp" ] && exit
 echo "installing cfn-lint and parliament into .cache/lint" >&2
-rm -rf "$cache"
-python3.11 -m venv "$cache"
-"$cache/bin/pip" install -q --disable-pip-version-check --require-hashes --no-deps -r "$here/requirements.txt"
+"$here/../../scripts/venv.sh" "$cache" "$here/requirements.txt"
 echo "$stamp" >"$cache/stamp"

@@ -78,6 +78,7 @@ func others(t *testing.T) (names []string) {
 		"clients/python/tests/requirements.in": regexp.MustCompile(`(?m)^([\w-]+)`),
 		"clients/python/pyproject.toml":        regexp.MustCompile(`(?m)^(?:requires|dependencies) = \["([\w-]+)`),
 		"infra/lint/requirements.txt":          regexp.MustCompile(`(?m)^(cfn-lint|parliament)==`),
+		"scripts/uv.txt":                       regexp.MustCompile(`(?m)^(uv)==`),
 		"localstack/requirements.txt":          regexp.MustCompile(`(?m)^(localstack-core)==`),
 		"scripts/*.sh":                         regexp.MustCompile(`(?m)(?:go install "|npm install .* ")([\w./-]+)@`),
 		"Makefile":                             regexp.MustCompile(`go run ([\w./-]+)@`),

@@ -49,7 +49,7 @@ stack() {
   step "cdk bootstrap, cdk deploy"
   quietly deploy run "$(block 'Deploy to it')"
   step "a fleet on the deployed table"
-  (cd localstack/e2e && go test -count=1 -timeout 15m -v -run TestStack .)
+  (cd localstack/e2e && go test -vet=off -ldflags=-w -count=1 -timeout 15m -v -run TestStack .)
   step "cdk destroy"
   quietly destroy run "$(block 'Remove it')"
 }
@@ -58,7 +58,7 @@ changes() {
   step "cdk bootstrap, cdk deploy"
   quietly deploy run "$(block 'Deploy to it')"
   step "its changes"
-  (cd localstack/e2e && go test -count=1 -timeout 30m -v -run TestChanges .)
+  (cd localstack/e2e && go test -vet=off -ldflags=-w -count=1 -timeout 30m -v -run TestChanges .)
 }
 lambda() {
   build
@@ -67,11 +67,11 @@ lambda() {
   quietly deploy run 'localstack/cdk.sh "$NODELEASE_LOCALSTACK_PORT" bootstrap aws://000000000000/us-east-1
 localstack/cdk.sh "$NODELEASE_LOCALSTACK_PORT" --app "go run ./examples/lambda/stack" deploy NodeleaseLambda --require-approval never'
   step "invocations"
-  (cd localstack/e2e && go test -count=1 -timeout 15m -v -run TestLambda .)
+  (cd localstack/e2e && go test -vet=off -ldflags=-w -count=1 -timeout 15m -v -run TestLambda .)
 }
 page() {
   step "the page docs/deploy.md"
-  (cd localstack/e2e && go test -count=1 -timeout 30m -v -run 'TestDeployPage|TestLocalStackPage|TestTerraformExample' .)
+  (cd localstack/e2e && go test -vet=off -ldflags=-w -count=1 -timeout 30m -v -run 'TestDeployPage|TestLocalStackPage|TestTerraformExample' .)
 }
 verify() {
   step "the first run on AWS, on an emulator"

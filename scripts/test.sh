@@ -28,7 +28,7 @@ again=${CI:+-count=1}
 # compiler. Slow packages come first. Three packages run at once, since some wait.
 readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
 suite() {
-	scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh
+	scripts/postgres.sh && scripts/rie.sh >/dev/null
 	scripts/dynamodb-local.sh run -- go test -vet=off -ldflags=-w $again -timeout 20m -p 3 -skip "^($slow|$elsewhere)\$" ./cmd/nodelease ./infra ./pkg/lease ./pkg/lease/leasepool ./functions/internal/rie ./internal/protocol ./proof/internal/sim ./...
 }
 faults() { (cd proof/faults && go test -vet=off -ldflags=-w $again -timeout 20m -parallel 4 ./...); }
@@ -37,9 +37,9 @@ localstack() { localstack/test.sh stack; } # one deployment: seed, claim, exhaus
 tests=(readme suite localstack ui faults)
 
 # make test skips these tests, which take long and none of which is the one that notices a mutant. The proof slow runs the first
-# ones; race, hostile, heavy and platforms run the others.
-slow='TestAgentOnTheSynthesizedTable|TestAsManyPoolsAsThereMayBe|TestBootstrapInEveryOrder|TestColdStartOnDemand|TestDemoOutageByAge|TestFunctionThatIsFrozen'
-elsewhere='TestHerdOnEmbedded|TestLoneTaskOnEmbedded|TestEveryAttribute|TestHostileEndpoint|TestHostileHolders|TestLargestItems|TestWhatOneItemCostsAReader|TestManyAgentsLeaveNothing|TestManyAgentsStayFlat|TestDockerfilesBuild'
+# ones; race, differential, hostile, heavy and platforms run the others.
+slow='TestAgentOnTheSynthesizedTable|TestAsManyPoolsAsThereMayBe|TestBootstrapInEveryOrder|TestColdStartOnDemand|TestDemoOutageByAge|TestExecOnDemandRenews|TestFunctionThatIsFrozen|TestHistoryReplays|TestLint|TestNoOutageIsReaped|TestOutageOfHours|TestOutageOfTheName'
+elsewhere='TestDifferential|TestHerdOnEmbedded|TestLoneTaskOnEmbedded|TestEveryAttribute|TestHostileEndpoint|TestHostileHolders|TestLargestItems|TestWhatOneItemCostsAReader|TestManyAgentsLeaveNothing|TestManyAgentsStayFlat|TestDockerfilesBuild'
 
 # The files that these steps read. If they have not changed since the step passed, scripts/test.sh without a name skips the step.
 # The other steps run Go tests, whose results Go caches itself.
@@ -47,18 +47,18 @@ reads_readme='README.md cmd pkg internal go.mod go.sum'
 reads_ui='cmd pkg internal go.mod go.sum package-lock.json scripts'
 reads_localstack='. :(glob,exclude)*.md :!docs :!bench :!clients :!proof :!release :!cmd'
 
-# These steps mostly wait for schedules and alarms, a fleet or a browser. Each word is a lane: its steps run one after the other, in parallel with the
+# These steps, and localstack, mostly wait for schedules and alarms, a fleet or a browser. Each word is a lane: its steps run one after the other, in parallel with the
 # other lanes and with the other steps. The lanes' output is shown when the other steps have ended, or as soon as a step of a lane fails. The step
 # release comes after awsverify, because it rebuilds the template that awsverify deploys.
-lanes='localstack readme,ui faults deployed,awsverify,release'
+lanes='readme,ui faults deployed,awsverify,release'
 
-# The proofs: the slow tests; all of the page in a browser; the benchmarks' tests, which are
+# The proofs: the slow tests, among them the lint of the templates; all of the page in a browser; the benchmarks' tests, which are
 # a module of their own; the embedded server compared with DynamoDB Local and with dynoxide
 # (Rust), and with as many connections as a hostile machine could open; 1,024 agents in a process; the
 # specification, in sixteen configurations of 10 to 30 s each, which a slow machine does not
 # finish; ten million steps of the model, and sixty hours of real agents; identical functions
 # from two directories with empty caches; other platforms; a release's files.
-slow() { scripts/dynamodb-local.sh run -- go test -count=1 -timeout 20m -run "^($slow)\$" ./cmd/nodelease ./infra ./functions/internal/rie; }
+slow() { infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test -count=1 -timeout 20m -run "^($slow)\$" ./cmd/nodelease ./infra ./functions/internal/rie ./pkg/lease/... ./proof/internal/sim; }
 pages() { cmd/nodelease/internal/ui/e2e/test.sh; }
 benches() { scripts/postgres.sh && (cd bench && go test -vet=off $again -timeout 20m -parallel 4 ./...); }
 race() { scripts/postgres.sh && CGO_ENABLED=1 scripts/dynamodb-local.sh run -- go test -race $again -timeout 30m ./pkg/... ./internal/... ./functions/...; }
@@ -104,8 +104,8 @@ proofs=(slow race benches differential hostile heavy spec sim reproducible platf
 long=(kills)
 
 # The downloads of the steps. A download that another step has already made takes no time.
-fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }
-fetch_slow() { scripts/rie.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
+fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
+fetch_slow() { scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_benches() { scripts/postgres.sh; }
 fetch_ui() { scripts/chromium.sh >/dev/null && scripts/npm.sh; }
 fetch_pages() { fetch_ui; }
@@ -182,13 +182,10 @@ fetched() {
 	done
 }
 
-# compile compiles all packages and tests, without linking them. The go command does not know what another one compiles at the
-# same time, so steps that start at once with empty caches would compile the same packages several times. Meanwhile the
+# compile PACKAGE... compiles packages and their tests, without linking them. The go command does not know what another one compiles
+# at the same time, so steps that start at once with empty caches would compile the same packages several times. Meanwhile the
 # downloads run.
-compile() {
-	go list -export -deps -test ./... >/dev/null
-	(cd proof/faults && go list -export -deps -test ./... >/dev/null)
-}
+compile() { go list -export -deps -test "$@" >/dev/null; }
 
 # enter STEP waits for the step's downloads; leave STEP SECONDS BEFORE prints how long the step took.
 enter() {
@@ -272,21 +269,28 @@ halt() {
 # A step ends at its first command that fails, and so does this script. So steps are
 # not called in an if or before ||, where bash would continue after a failure.
 trap 'code=$?; halt; kill $fetcher 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
-done=0 step=compile
-if [ ${#steps[@]} -gt 1 ]; then
-	compile
-	echo "== compiled in $SECONDS s"
-fi
-step=
+done=0
 busy
 beside_before=$BUSY
-for together in $lanes; do
-	some=
-	for step in ${together//,/ }; do
+# launch STEP,... starts a lane with those of its steps that are to run.
+launch() {
+	local some=
+	for step in ${1//,/ }; do
 		case " ${steps[*]} " in *" $step "*) some="$some $step" ;; esac
 	done
-	[ -z "$some" ] || [ ${#steps[@]} = 1 ] || lane $some
-done
+	[ -z "$some" ] || lane $some
+}
+if [ ${#steps[@]} -gt 1 ]; then
+	step=compile
+	# The longest step starts as soon as its programs are compiled.
+	case " ${steps[*]} " in *" localstack "*) compile ./functions/... ./infra ./localstack/e2e ;; esac
+	launch localstack
+	step=compile
+	compile ./...
+	(cd proof/faults && compile ./...)
+	echo "== compiled in $SECONDS s"
+	for together in $lanes; do launch "$together"; done
+fi
 [ -z "$kept" ] || echo "==$kept passed before with the same files (CI=true runs all)"
 for step in "${steps[@]}"; do
 	case "$beside " in *" $step "*) continue ;; esac

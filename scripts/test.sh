@@ -283,8 +283,12 @@ launch() {
 if [ ${#steps[@]} -gt 1 ]; then
 	step=compile
 	# The longest step starts as soon as its programs are compiled.
-	case " ${steps[*]} " in *" localstack "*) compile ./functions/... ./infra ./localstack/e2e ;; esac
-	launch localstack
+	case " ${steps[*]} " in *" localstack "*)
+		compile ./functions/... ./infra
+		(cd localstack/e2e && compile ./...)
+		launch localstack
+		;;
+	esac
 	step=compile
 	compile ./...
 	(cd proof/faults && compile ./...)

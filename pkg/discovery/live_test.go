@@ -37,6 +37,28 @@ func TestLeaseThatEndsWhileTheAnswerIsShared(t *testing.T) {
 	leaseThatEnds(t, 50*time.Millisecond, 100*time.Millisecond)
 }
 
+// An instance that has died is not listed after the end of its lease, even if storing the
+// answer for other readers takes long.
+func TestLeaseOfTheDeadEndsWhileTheAnswerIsShared(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(300)
+		a := w.agent(t, nil)
+		store := &slowToShare{Store: w.store, takes: 1900 * time.Millisecond}
+		d := directory(t, Config{Store: store, Pool: "orders", Logger: silent})
+		register(t, d, a, Service{"orders", at(1)})
+		w.kill(a)
+		l, err := w.leases.Get(t.Context(), "orders", a.NodeID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fixture.Wait(time.Until(l.ExpiresAt) - time.Second)
+		wantPorts(t, service(t, d, "orders")) // it ends while the answer is stored
+		if store.shared != 1 {
+			t.Errorf("the answer was stored for others %d times, want once", store.shared)
+		}
+	})
+}
+
 // leaseThatEnds resolves a service with two instances. Of the lease of one of them, the
 // reader knows an old answer. According to it, the lease ends in 100 ms. Then the reader
 // reads the other group, which takes the duration reading, and stores its answer for others,

@@ -126,10 +126,7 @@ func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return nil, time.Time{}, err
 	}
-	// The time at which the answer was accepted also decides which leases are live in it. A
-	// lease that ends after that time, for example while the answer is stored for others, may
-	// have been renewed since it was read.
-	var now time.Time
+	var now time.Time // when the answer was accepted: it lists the leases that were live then
 	v, err := a.view.get(ctx, func(v view, at time.Time) bool {
 		now = time.Now()
 		age := now.Sub(at)

@@ -140,23 +140,27 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 	if !d.cfg.Alone && age >= 0 && age < d.cfg.MaxAge && in.lasts == 0 && !v.leases.unaware(v.entries) {
 		return v, nil
 	}
+	stored := false
 	for again := false; ; again = true {
 		if v.leases, v.at, err = d.read(ctx, v.entries, before.doubt); err != nil {
 			return v, err
 		}
-		// While one group was read, a lease of another group may have expired according
-		// to the earlier answer about that group, although the lease was renewed since.
-		// Only leases that were just read show that a lease has ended.
+		// An answer in doubt is not stored for others: after an outage, the first reader would
+		// make the others believe that there are no instances.
+		doubted := v.leases.doubted(v.entries, time.Now(), doubt{}).lasts > 0
+		if !stored && !doubted && !d.cfg.Alone && left.Version < maxShared && len(v.entries) <= maxSharedLeases {
+			stored = true
+			d.publish(ctx, p, share(left, v.entries, v.leases, v.at))
+		}
+		// While one group was read, or the answer was stored, a lease of another group may have
+		// expired according to the earlier answer about that group, although the lease was
+		// renewed since. Only leases that were just read show that a lease has ended.
 		v.decided = time.Now()
 		if again || !v.leases.ended(v.entries, v.at, v.decided) || v.decided.Sub(v.at) < againAfter {
 			break
 		}
 	}
-	// An answer in doubt is not stored for others: after an outage, the first
-	// reader would make the others believe that there are no instances.
-	if v.doubt = v.leases.doubted(v.entries, v.decided, before.doubt); v.doubt.lasts == 0 && !d.cfg.Alone && left.Version < maxShared && len(v.entries) <= maxSharedLeases {
-		d.publish(ctx, p, share(left, v.entries, v.leases, v.at))
-	}
+	v.doubt = v.leases.doubted(v.entries, v.decided, before.doubt)
 	return v, nil
 }
 

@@ -35,19 +35,20 @@ type span struct {
 	notBefore int64
 	may       int64 // the latest millisecond that its holder was told it may stamp
 	released  bool  // its holder has fenced itself and released the version
-	// copied is the reservation at the time when a process with this version was copied, or
-	// 0 if none was copied, or a later time that both have requested since. Both processes
-	// may stamp up to copied. Later milliseconds belong to heir alone: the first of the two
-	// that got a confirmation, or 0 while neither has.
+	// copied is 0 until a process with this version is copied. Then it is the reservation at
+	// that time, or a later time that both have requested since. Both processes may stamp up
+	// to copied. Later milliseconds belong to heir alone: the first of the two that got a
+	// confirmation, or 0 while neither has.
 	copied  int64
-	made    int64 // the reservation at the time of the last copy
+	made    int64 // the reservation when the last copy was made
 	heir    int
 	unaware map[int]bool // which of the two have had no answer since the copy was made
-	// asked has who first requested the milliseconds up to a time after copied, by that time.
+	// asked maps the end of each requested reservation, if it is after copied, to the process
+	// that requested it first.
 	asked map[int64]int
-	// loose equals copied if one of the two released the version while the other had had no
+	// loose equals made if one of the two released the version while the other had had no
 	// answer, and is 0 otherwise. The table has no record of the other process, which may
-	// still stamp up to copied.
+	// still stamp up to made.
 	loose int64
 }
 
@@ -150,7 +151,7 @@ func (c *Checker) item(e Event) error {
 		s := n.present()
 		s.released = true
 		if len(s.unaware) > 0 {
-			s.loose, n.last = s.copied, min(n.last, e.Until)
+			s.loose, n.last = s.made, min(n.last, e.Until)
 		}
 	case e.Op == Abandon && n.present().may != 0:
 		return fmt.Errorf("version %d was abandoned though its holder may stamp up to %d", e.Version, n.present().may)
@@ -245,7 +246,10 @@ func (c *Checker) ask(e Event) {
 	case !known:
 		s.asked[e.Until] = e.Who
 	case who != e.Who:
-		s.copied, s.heir = e.Until, 0
+		s.copied = e.Until
+		if s.may <= e.Until { // otherwise one of the two has been told of later milliseconds
+			s.heir = 0
+		}
 		maps.DeleteFunc(s.asked, func(until int64, _ int) bool { return until <= s.copied })
 	}
 }
@@ -267,7 +271,7 @@ func (c *Checker) copy(e Event) error {
 	}
 	s := &n.spans[e.Version-1]
 	s.copied, s.heir = max(s.copied, e.Until), 0
-	s.made = s.copied
+	s.made = max(s.made, e.Until)
 	if s.unaware == nil {
 		s.unaware = map[int]bool{}
 	}

@@ -166,6 +166,8 @@ func TestWhatIsNot(t *testing.T) {
 		"released below the last stamp of another":     {[]Event{{Kind: Item, Op: Release, Node: 7, Version: 1, NotBefore: 10, Until: 14}}, "15 was stamped"},
 		"a copy and its original both continue":        {append([]Event{copied(2, 1, 30), renew(1, 2, 40)}, both(1, 2)...), "and so may its copy"},
 		"both asked for the same, and both continue":   {[]Event{copied(2, 1, 30), ask(1, 40), ask(2, 40), renew(1, 2, 40), may(1, 1, 40), may(2, 1, 40), ask(1, 50), renew(1, 3, 50), may(1, 1, 50), ask(2, 60), renew(1, 4, 60), may(2, 1, 60)}, "and so may its copy"},
+		"an older request changes nothing":             {[]Event{copied(2, 1, 30), ask(1, 40), renew(1, 2, 40), may(1, 1, 40), ask(1, 50), renew(1, 3, 50), may(1, 1, 50), ask(2, 40), ask(2, 60), renew(1, 4, 60), may(2, 1, 60)}, "and so may its copy"},
+		"a request without an answer reserves nothing": {[]Event{copied(2, 1, 30), ask(1, 40), ask(2, 40), renew(1, 2, 40), may(1, 1, 40), free(Release, 20), {Kind: Unhold, Who: 1}, claim(2, 3, 20, 50), may(3, 2, 50), stamp(3, 2, 39), stamp(2, 1, 39)}, "which process 3 made before"},
 		"only one asked":                               {[]Event{copied(2, 1, 30), ask(1, 40), ask(1, 40), renew(1, 2, 40), may(1, 1, 40), may(2, 1, 40)}, "and so may its copy"},
 		"a copy of a copy continues, too":              {append([]Event{copied(2, 1, 30), copied(3, 2, 30), renew(1, 2, 40)}, both(3, 1)...), "and so may its copy"},
 		"a copy repeats what came later":               {[]Event{copied(2, 1, 30), renew(1, 2, 40), may(1, 1, 40), stamp(1, 1, 35), stamp(2, 1, 35)}, "which process 1 made before"},

@@ -49,7 +49,7 @@ var clusterMutants = []mutant{
 	{"cluster: an answer without the item is a refusal", tableFile, `	if len(out.Attributes) == 0 { // it`, `	if false { // it`, tableOwn},
 	{"discovery: a lease that ran out while another group was read has ended", "pkg/discovery/shared.go", `for again := false; ; again = true {`, `for again := true; ; again = true {`, discoveryOwn + " world:cluster,corrupt,deploys,discovery,operators,outages,pauses,raises,sinks,steps,weather:2316:2"},
 	{"discovery: a reader on its own believes others", "pkg/discovery/shared.go", `	if !d.cfg.Alone && age >= 0`, `	if age >= 0`, discoveryOwn},
-	{"discovery: an answer in doubt is left for others", "pkg/discovery/shared.go", `v.doubt.lasts == 0 && !d.cfg.Alone`, `!d.cfg.Alone`, discoveryOwn},
+	{"discovery: an answer in doubt is left for others", "pkg/discovery/shared.go", `!stored && !doubted`, `!stored && (true || !doubted)`, discoveryOwn},
 	{"discovery: a group in doubt is not read again", "pkg/discovery/live.go", `age < d.cfg.MaxAge && in.lasts == 0`, `age < d.cfg.MaxAge && in.lasts >= 0`, discoveryOwn},
 	{"discovery: doubt costs two reads a second", "pkg/discovery/shared.go", `d.lasts = min(2*before.lasts, longestDoubt)`, `d.lasts = againAfter`, discoveryOwn},
 	{"discovery: old doubt hides new", "pkg/discovery/shared.go", `before.lasts > 0 && slices.Equal(before.nodes, d.nodes)`, `before.lasts > 0 && (true || slices.Equal(before.nodes, d.nodes))`, discoveryOwn},

@@ -29,7 +29,9 @@ var discoveryMutants = []mutant{
 	{"discovery: a late page read for another place ends a lease", "pkg/discovery/live.go", `d.cfg.MaxAge) && g.shows(entries, known) ||`, `d.cfg.MaxAge) ||`, discoveryOwn},
 	{"discovery: a dead holder costs a strong read each time", "pkg/discovery/shared.go", `before.doubt); err`, `doubt{}); err`, discoveryOwn},
 	{"discovery: an old answer of another reader ends a lease", "pkg/discovery/resolve.go", `return age < soon && now.Sub(v.at) < soon`, `return age < soon`, discoveryOwn},
-	{"discovery: a lease that ends while its answer is shared is left out", "pkg/discovery/resolve.go", `now = v.decided`, `now = time.Now()`, discoveryOwn},
+	{"discovery: a lease that ends while its answer is shared is left out", "pkg/discovery/shared.go", `if again || !v`, `if again || stored || !v`, discoveryOwn},
+	{"discovery: a lease that ends while its answer is shared counts", "pkg/discovery/shared.go", `		v.decided = time.Now()
+		if again`, `		if again`, discoveryOwn},
 	{"discovery: a canceled reader stops sharing", "pkg/discovery/shared.go", `!errors.Is(ctx.Err(), context.Canceled)`, `!errors.Is(nil, context.Canceled)`, discoveryOwn},
 	{"discovery: a canceled read counts against the store", "pkg/discovery/cached.go", `		if ctx.Err() == nil { // otherwise`, `		if true { // otherwise`, discoveryOwn},
 }

@@ -25,7 +25,7 @@ var worldMutants = []mutant{
 `, "world:operators,deploys,weather:6,12,18:3"},
 	{"world: each process has a layout of its own", start, `	a.timeline.DecideLayout(a.decideLayout)
 `, ``, "world:layouts:2,3:10"},
-	{"world: a lookup leaves out a lease that ends while its answer is shared", "pkg/discovery/resolve.go", `now = v.decided`, `now = time.Now()`, "world:discovery,operators,pauses,sinks,steps:54:12"},
+	{"world: a lookup leaves out a lease that ends while its answer is shared", "pkg/discovery/shared.go", `if again || !v`, `if again || stored || !v`, "world:discovery,operators,pauses,sinks,steps:54:12"},
 	{"world: a copy that renews in step", term, `	case cur.Renewal > t.asked, cur.Renewal == t.asked && !t.sent(cur):
 		return Cloned
 	case t.strange(cur):

@@ -75,7 +75,7 @@ const (
 	laterPages = 4
 	// oldest is twice what DynamoDB's eventually consistent reads usually lag behind.
 	oldest = 2 * time.Second
-	// secondWithin is how long a page is used for a second claim.
+	// secondWithin is how long after it was read a page may be used for a second claim.
 	secondWithin = time.Second
 )
 
@@ -237,9 +237,8 @@ func (s *Search) Found(free []int, now time.Duration) int {
 
 // Second returns another free node ID of the page that was read last, but only once. A
 // claimant tries it when its first claim is refused, instead of reading again. When a herd of
-// 1,024 starts on 1,024 node IDs, this saves a tenth of the reads. There is no third node ID,
-// and no second one secondWithin after the page was read, because by then the page is too
-// old.
+// 1,024 starts on 1,024 node IDs, this saves a tenth of the reads. A page yields one second node ID only, and none
+// once secondWithin has passed, because by then it is out of date.
 func (s *Search) Second(now time.Duration) (node int, ok bool) {
 	if len(s.second) == 0 || now-s.found >= secondWithin {
 		return 0, false

@@ -165,8 +165,8 @@ func TestPartsComeFirst(t *testing.T) {
 	}
 }
 
-// A page yields one node ID at random, and another one once. The next search begins without
-// what an older page showed.
+// A page yields one node ID at random, and another one once. A new search forgets
+// the page of the last one.
 func TestSecondFreeNodeID(t *testing.T) {
 	s := Search{Dice: rand.New(rand.NewPCG(1, 6))}
 	s.Begin()
@@ -196,7 +196,7 @@ func TestSecondFreeNodeID(t *testing.T) {
 	}
 	s.Found([]int{3, 4}, time.Minute)
 	if n, ok := s.Second(time.Minute + time.Second); ok {
-		t.Errorf("got %d from a page of a second ago", n)
+		t.Errorf("got %d from a page that is a second old", n)
 	}
 	s.Found([]int{3, 4}, time.Minute)
 	s.Begin()

@@ -361,6 +361,34 @@ func TestSecondFreeNodeID(t *testing.T) {
 	}
 }
 
+// If the context ends while a claim is refused, the claimant sends nothing more.
+func TestNoSecondClaimAfterTheContext(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(16)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		sent := 0
+		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			c, ok := w.(protocol.Claim)
+			if sent++; !ok || sent > 2 {
+				t.Errorf("sent %T after the context had ended", w)
+				return do()
+			}
+			if sent == 2 { // the claim that follows a page
+				cancel()
+			}
+			c.Session = "other" // another claimant is faster
+			if _, err := s.Memory.Write(t.Context(), c); err != nil {
+				t.Error(err)
+			}
+			return do()
+		})
+		if _, err := lease.Start(ctx, fixture.Config(s)); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want context.Canceled", err)
+		}
+	})
+}
+
 // reader reports each read of a group.
 type reader struct {
 	*fixture.Network

@@ -235,10 +235,10 @@ func (s *Search) Found(free []int, now time.Duration) int {
 	return free[first]
 }
 
-// Second returns another free node ID of the page that was read last, but only once. A
-// claimant tries it when its first claim is refused, instead of reading again. When a herd of
-// 1,024 starts on 1,024 node IDs, this saves a tenth of the reads. A page yields one second node ID only, and none
-// once secondWithin has passed, because by then it is out of date.
+// Second returns another free node ID of the page that was read last. A claimant tries it
+// when its claim is refused, instead of reading again. When a herd of 1,024 starts on 1,024
+// node IDs, this saves a tenth of the reads. A page yields one second node ID only, and none
+// once secondWithin has passed, because by then the page is out of date.
 func (s *Search) Second(now time.Duration) (node int, ok bool) {
 	if len(s.second) == 0 || now-s.found >= secondWithin {
 		return 0, false

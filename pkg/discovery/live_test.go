@@ -59,10 +59,10 @@ func TestLeaseOfTheDeadEndsWhileTheAnswerIsShared(t *testing.T) {
 	})
 }
 
-// leaseThatEnds resolves a service with two instances. Of the lease of one of them, the
-// reader knows an old answer. According to it, the lease ends in 100 ms. Then the reader
-// reads the other group, which takes the duration reading, and stores its answer for others,
-// which takes the duration sharing.
+// leaseThatEnds resolves a service with two instances, in two groups. According to the
+// reader's old answer about one group, the lease in that group ends in 100 ms. The reader
+// reads the other group, which takes as long as reading, and stores its answer for others,
+// which takes as long as sharing.
 func leaseThatEnds(t *testing.T, reading, sharing time.Duration) {
 	t.Helper()
 	fixture.Virtual(t, func(t *testing.T) {

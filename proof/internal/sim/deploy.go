@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -37,12 +36,11 @@ func (t *task) crash() {
 }
 
 // roll deploys a release, a few tasks at a time: it starts new tasks before it tells as
-// many old tasks to stop. Tasks that were told to stop before, and have not ended yet, are
-// not replaced again: otherwise, an outage would multiply the tasks.
+// many old tasks to stop.
 func (w *World) roll(ctx context.Context, r *rand.Rand) {
 	w.count(func(c *Counts) { c.Deployments++ })
 	w.release.Store(int64(r.IntN(len(w.Plan.Releases))))
-	old := slices.DeleteFunc(w.all(), func(t *task) bool { return t.stopping.Err() != nil })
+	old := w.all()
 	_, within := w.Plan.unrest()
 	step := 1 + r.IntN(len(old)+1)
 	for len(old) > 0 && ctx.Err() == nil {

@@ -258,6 +258,7 @@ func (a *Agent) claim(ctx context.Context, node int, session string, s *tenure.S
 // first. It returns the new term. If the node ID belongs to someone else or its item is
 // corrupt, it returns neither a term nor an error.
 func (a *Agent) tryClaim(ctx context.Context, node int, session string, first time.Duration, s *tenure.Search) (*tenure.Term, error) {
+	a.announce(ctx)
 	a.mu.Lock()
 	a.attemptNow()
 	a.mu.Unlock()

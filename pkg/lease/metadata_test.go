@@ -13,6 +13,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // A holder's metadata changes with the next renewal, without any other write.
@@ -191,6 +192,36 @@ func TestRenewNowInAnOutage(t *testing.T) {
 		s.On(nil)
 		if sent > 60 {
 			t.Errorf("%d attempts in 10 s, want those of the backoff alone", sent)
+		}
+	})
+}
+
+// A claim of another node ID, made after the lost lease would have expired, has the
+// metadata that the function of BeforeResume has set.
+func TestBeforeResumeBeforeAnotherClaim(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		cfg := fixture.Config(s)
+		cfg.OnLost = lease.Reacquire
+		a := fixture.Start(t, cfg)
+		if err := a.SetMetadata(map[string]string{"session": "old"}); err != nil {
+			t.Fatal(err)
+		}
+		a.BeforeResume(func() {
+			if err := a.SetMetadata(map[string]string{"session": "new"}); err != nil {
+				t.Error(err)
+			}
+		})
+		fixture.Wait(10 * time.Second)
+		pool := leasepool.Open(s, "orders")
+		if _, err := pool.ForceRelease(t.Context(), a.NodeID(), 1); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Wait(2 * time.Minute) // the node ID is reserved for a while
+		claims := fixture.WritesOf[protocol.Claim](s)
+		last := claims[len(claims)-1]
+		if _, err := a.Lease(); err != nil || len(claims) < 2 || last.Metadata["session"] != "new" {
+			t.Errorf("%d claims, the last with the metadata %v: want the function's in another claim; %v", len(claims), last.Metadata, err)
 		}
 	})
 }

@@ -54,7 +54,8 @@ func (p *process) judge() error {
 
 // judgeReap checks that the reaper frees no node ID of a live process: no node ID whose
 // milliseconds are still reserved, and none whose holder was cut off by an outage that also
-// affected the reaper.
+// affected the reaper. With OnExpiry: Stop, an agent gives its lease up at the expiry, so the
+// reaper may free it.
 func (w *World) judgeReap(e history.Event, before history.Event) {
 	if before.Until > time.Now().Add(time.Second).UnixMilli() {
 		w.fail(fmt.Errorf("the reaper freed node %d, which is reserved until %d, at %d", e.Node, before.Until, time.Now().UnixMilli()))
@@ -62,7 +63,7 @@ func (w *World) judgeReap(e history.Event, before history.Event) {
 	}
 	for _, p := range w.processes() {
 		l, version := p.holding()
-		if p.isDead() || l != e.Node || version != e.Version || w.Plan.Wild {
+		if p.isDead() || p.release.OnExpiry == lease.Stop || l != e.Node || version != e.Version || w.Plan.Wild {
 			continue
 		}
 		m := w.reaping.Load()

@@ -62,6 +62,10 @@ var agentMutants = []mutant{
 	{"suspended holders ask as often as they can", renew, `	least, most := suspendedPause(`, `	least, most := 100*time.Millisecond, time.Second
 	_, _ = suspendedPause(`, leaseOwn},
 	{"a suspended holder takes longer than a twentieth", renew, `left/20), time.Second)`, `left/20), 2*time.Second)`, leaseOwn},
+	{"a claim after a loss has the old metadata", claim, `	a.announce(ctx)
+	a.mu.Lock()
+	a.attemptNow()`, `	a.mu.Lock()
+	a.attemptNow()`, leaseOwn},
 	{"a suspended fleet asks in step", renew, `	if a.sentHeld || n == 0 {`, `	if false {`, leaseOwn},
 	{"stamps run ahead as far as is reserved", renew, `	a.timeline.SetCeiling(c)
 `, `	a.timeline.SetCeiling(snowflake.Ceiling{})

@@ -201,6 +201,13 @@ func (a *Agent) earlyBy() time.Duration {
 	return 0
 }
 
+// tooEarly reports whether the reservation that the claim took over ends so late that the
+// node ID can only have been claimed while the wall clock was ahead. The caller holds mu.
+func (a *Agent) tooEarly(wall time.Time) bool {
+	// If the clock was right at the claim, the reservation ends earlier than this limit.
+	return a.term.Lease.NotBefore.Sub(wall) > a.cfg.ClaimGuard+2*a.cfg.timings().MaxSkew()
+}
+
 // Timeline returns the timeline from which generators take their timestamps. The method
 // makes the agent a [snowflake.Node].
 func (a *Agent) Timeline() *snowflake.Timeline {

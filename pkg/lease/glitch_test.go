@@ -319,6 +319,47 @@ func claimDuringAGlitch(t *testing.T, stamps bool) {
 	})
 }
 
+// The wall clock is an hour ahead when an agent sends its claim of a node ID that is
+// reserved for almost as long, and is right again before the answer arrives. The node ID is
+// of no use. So Start waits for another one, or fails.
+func TestGlitchEndsBeforeTheAnswerToAClaim(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		for _, onLost := range []lease.LostPolicy{lease.Reacquire, lease.StopOnLoss} {
+			s := fixture.NewNetwork(2)
+			reserved := protocol.Trunc(time.Now().Add(50 * time.Minute))
+			early := -1
+			s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+				c, ok := w.(protocol.Claim)
+				if !ok || early >= 0 {
+					return do()
+				}
+				early = c.NodeID
+				if res, err := s.Memory.Write(ctx, protocol.Raise{Key: c.Key, To: reserved}); err != nil || !res.Applied {
+					t.Error(res, err)
+				}
+				c.At, c.ExpiresAt, c.ReservedUntil = c.At.Add(time.Hour), c.ExpiresAt.Add(time.Hour), c.ReservedUntil.Add(time.Hour)
+				return s.Memory.Write(ctx, c)
+			})
+			cfg := fixture.Config(toldTime{s})
+			cfg.OnLost = onLost
+			a, err := lease.Start(t.Context(), cfg)
+			if onLost == lease.StopOnLoss {
+				if !errors.Is(err, lease.ErrLost) {
+					t.Errorf("got %v, want lost", err)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			} else if l, err := a.Lease(); err != nil || l.NodeID == early {
+				t.Errorf("got node ID %d, %v, want the other than %d", l.NodeID, err, early)
+			}
+			if l := item(t, s, early); l.Holder != "" || !l.ReservedUntil.Equal(reserved) {
+				t.Errorf("got %+v, want a free node ID that is reserved until %v", l, reserved)
+			}
+			_ = a.Close()
+		}
+	})
+}
+
 // copiedInRead is a store whose client's machine is copied while the pool's item is read.
 type copiedInRead struct {
 	toldTime

@@ -301,10 +301,15 @@ func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration
 // at that time or has been set back since. If it has been set back, renewals with an
 // earlier expiry would lose the lease to other processes, so only the store's clock can
 // decide. If the claim took over a reservation that ends far in the future, the node ID
-// is of no use until that reservation ends. The agent then treats the node ID as lost
-// and, with Reacquire, claims another one.
+// is of no use until that reservation ends, even if the wall clock was right again when
+// the claim was answered. The agent then treats the node ID as lost and, with Reacquire,
+// claims another one.
 func (a *Agent) checkFloor(ctx context.Context) {
-	if a.timeline.Now().Sub(a.clock.Wall()) <= a.cfg.timings().MaxSkew() {
+	now := a.clock.Wall()
+	a.mu.Lock()
+	early := a.over == nil && a.tooEarly(now)
+	a.mu.Unlock()
+	if !early && a.timeline.Now().Sub(now) <= a.cfg.timings().MaxSkew() {
 		return
 	}
 	wall, mono, c := a.compare(ctx)
@@ -315,9 +320,7 @@ func (a *Agent) checkFloor(ctx context.Context) {
 	copied := a.timeline.Copied() // if so, nothing is released: a release would free milliseconds that the other copy may stamp
 	a.mu.Lock()
 	t := a.term
-	// If the clock was right at the claim, the reservation that the claim took over ends
-	// earlier than this limit.
-	early := !copied && a.over == nil && t.Lease.NotBefore.Sub(wall) > a.cfg.ClaimGuard+2*a.cfg.timings().MaxSkew()
+	early = !copied && a.over == nil && a.tooEarly(wall)
 	var last time.Time
 	if early {
 		// Stamps that were made while the clock was ahead are after NotBefore, so the next

@@ -67,13 +67,33 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	go a.loop(a.life)
-	// The span begins after the last millisecond of the previous holder.
-	for left := a.early(); left > 0; left = a.early() {
-		if err := protocol.Pause(ctx, left); err != nil {
-			return nil, errors.Join(err, a.Close())
-		}
+	if err := a.awaitSpan(ctx); err != nil {
+		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
+}
+
+// awaitSpan waits until the agent's span begins, which is after the last millisecond of the
+// previous holder. Meanwhile, the agent may claim another node ID (checkFloor).
+func (a *Agent) awaitSpan(ctx context.Context) error {
+	for {
+		renewed, left := a.Renewed(), a.early()
+		if left <= 0 {
+			return nil
+		}
+		begins := time.NewTimer(left)
+		select {
+		case <-begins.C:
+		case <-renewed:
+		case <-a.Done():
+			begins.Stop()
+			return a.Err()
+		case <-ctx.Done():
+			begins.Stop()
+			return context.Cause(ctx)
+		}
+		begins.Stop()
+	}
 }
 
 // newAgent returns an agent that has not sent a request yet.

@@ -83,6 +83,8 @@ func (c *Checker) Add(e Event) error {
 		if n := c.nodes[e.Node]; n != nil {
 			n.corrupt, n.blind = len(n.spans), false
 		}
+	case Skip:
+		err = c.skip(e)
 	case Floor:
 		c.floor = max(c.floor, e.Until)
 	}
@@ -219,6 +221,15 @@ func (c *Checker) may(e Event) error {
 	s.may = max(s.may, e.Until)
 	if s.copied != 0 && e.Until > s.made {
 		delete(s.unaware, e.Who)
+	}
+	return nil
+}
+
+// skip checks that who skips a broken item has undone its claim of it.
+func (c *Checker) skip(e Event) error {
+	n := c.nodes[e.Node]
+	if n != nil && n.corrupt >= 0 && n.blind && n.spans[len(n.spans)-1].who == e.Who {
+		return fmt.Errorf("process %d skips an item that was broken by hand, and has not undone its claim of it", e.Who)
 	}
 	return nil
 }

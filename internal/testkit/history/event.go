@@ -51,6 +51,8 @@ const (
 	Ask Kind = "ask"
 	// Corrupt means that the item of Node was broken by hand.
 	Corrupt Kind = "corrupt"
+	// Skip means that Who has skipped Node, whose item is corrupt, while everything worked.
+	Skip Kind = "skip"
 	// Floor means that the pool has been raised: node IDs created later stamp only
 	// milliseconds after Until.
 	Floor Kind = "floor"

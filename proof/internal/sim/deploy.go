@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -36,11 +37,12 @@ func (t *task) crash() {
 }
 
 // roll deploys a release, a few tasks at a time: it starts new tasks before it tells as
-// many old tasks to stop.
+// many old tasks to stop. Tasks that were told to stop before, and have not ended yet, are
+// not replaced again: otherwise, an outage would multiply the tasks.
 func (w *World) roll(ctx context.Context, r *rand.Rand) {
 	w.count(func(c *Counts) { c.Deployments++ })
 	w.release.Store(int64(r.IntN(len(w.Plan.Releases))))
-	old := w.all()
+	old := slices.DeleteFunc(w.all(), func(t *task) bool { return t.stopping.Err() != nil })
 	_, within := w.Plan.unrest()
 	step := 1 + r.IntN(len(old)+1)
 	for len(old) > 0 && ctx.Err() == nil {

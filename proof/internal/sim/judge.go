@@ -42,6 +42,9 @@ func (p *process) judge() error {
 	if errors.Is(err, lease.ErrSuspended) && !p.isBroken(node) && !strings.Contains(err.Error(), "is reserved for") && p.calmFor() > p.patience() {
 		return fmt.Errorf("it is suspended though nothing has been wrong for %v: %w", p.calmFor(), err)
 	}
+	if errors.Is(err, lease.ErrSuspended) && p.calmFor() > p.patience() && p.World.keptAhead(p, node) {
+		return fmt.Errorf("its clock has been right for %v, and it keeps a node ID that it claimed with a wrong clock: %w", time.Since(p.rightSince()), err)
+	}
 	// The events of one agent arrive in the order in which they happened.
 	said, since := p.told()
 	if time.Since(since) > 10*time.Second && p.beliefFor() > 10*time.Second {
@@ -159,18 +162,18 @@ type load struct {
 const ahead = time.Minute
 
 // judgeExpiry checks that a wall clock that was wrong for a moment has no lasting effect:
-// after two answered renewals, expiries follow the current clock. It judges only worlds
-// whose store sends its time, as DynamoDB does, since otherwise a holder cannot detect that
-// its clock was wrong when it claimed. A holder without an answer cannot detect this either,
+// after two answered renewals, expiries follow the current clock. If the store does not send
+// its time, as DynamoDB does, a holder cannot detect that its clock was wrong when it
+// claimed, so only holders whose clock was right then are judged. A holder without an answer cannot detect this either,
 // even if it finds that its renewal was applied, so the network must have been calm. Worlds
 // with hooks that block are not judged, because such hooks receive events late.
 func (w *World) judgeExpiry(e, before history.Event) {
-	if w.Plan.Wild || !w.Plan.Dates || w.Plan.has("sinks") || e.Expires <= before.Expires {
+	if w.Plan.Wild || w.Plan.has("sinks") || e.Expires <= before.Expires {
 		return
 	}
 	by := time.UnixMilli(e.Expires).Sub(time.Now().Add(w.Plan.MaxTTL()))
 	for _, p := range w.processes() {
-		if node, version := p.holding(); node != e.Node || version != e.Version {
+		if node, version := p.holding(); node != e.Node || version != e.Version || !w.Plan.Dates && !p.rightly.Load() {
 			continue
 		}
 		right := p.rightSince()

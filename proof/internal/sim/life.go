@@ -145,6 +145,9 @@ func (p *process) heard(e lease.Event) {
 	p.tell(e.Kind)
 	switch e.Kind {
 	case lease.EventClaimed, lease.EventRenewed:
+		if e.Kind == lease.EventClaimed {
+			p.rightly.Store(at.Sub(p.rightSince()) > p.patience())
+		}
 		if e.Kind == lease.EventRenewed {
 			p.answered(at)
 			if p.copyNext.CompareAndSwap(true, false) {
@@ -157,6 +160,11 @@ func (p *process) heard(e lease.Event) {
 		}
 		p.World.note(history.Event{Kind: history.May, Who: p.number, Node: e.Lease.NodeID, Version: e.Lease.Version, Until: e.Lease.ReservedUntil.UnixMilli()})
 		p.World.witnessBeliefs()
+	case lease.EventCorrupt:
+		// A hook that blocks hears of it late, and an unanswered release may have failed.
+		if !p.Plan.has("sinks") && p.calmFor() > p.patience() {
+			p.World.note(history.Event{Kind: history.Skip, Who: p.number, Node: e.Lease.NodeID})
+		}
 	case lease.EventLost:
 		if !strings.Contains(e.Err.Error(), "before the deadline") {
 			p.World.note(history.Event{Kind: history.Lost, Who: p.number, Node: e.Lease.NodeID, Version: e.Lease.Version})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 
@@ -27,6 +28,8 @@ type machine struct {
 	since  time.Time     // when a trouble last began or ended
 	right  time.Time     // when the wall clock's last glitch ended; in the future while it is an hour ahead
 	wrong  [2]time.Time  // for the last glitch: the value of right before the glitch, and when the glitch began
+	brief  chan struct{} // closed when a write is sent during a brief glitch; nil if there is none
+	short  bool          // the last glitch was a brief one
 }
 
 func (w *World) newMachine() *machine {
@@ -83,13 +86,21 @@ func (m *machine) step(context.Context) {
 	m.count(func(c *Counts) { c.ClockSteps++ })
 }
 
-// glitch sets the wall clock an hour ahead for two seconds.
+// glitch sets the wall clock an hour ahead for two seconds. Every second glitch is brief: it
+// ends once the machine has sent a write, so that the clock is right again before the answer
+// arrives.
 func (m *machine) glitch(ctx context.Context) {
 	m.count(func(c *Counts) { c.Glitches++ })
 	m.note(history.Event{Kind: history.Note, Text: m.host + "'s wall clock is an hour ahead"})
-	m.turnWrong()
+	sent := m.turnWrong()
 	m.clock.shift(time.Hour)
-	if sleep(ctx, 2*time.Second) != nil && m.Plan.Wild { // the faults have ended, and heal may have set the clock right already
+	during, end := context.WithTimeout(ctx, 2*time.Second)
+	defer end()
+	select {
+	case <-during.Done():
+	case <-sent:
+	}
+	if ctx.Err() != nil && m.Plan.Wild { // the faults have ended, and heal may have set the clock right already
 		m.clock.set(0)
 	} else {
 		m.clock.shift(-time.Hour)
@@ -98,12 +109,27 @@ func (m *machine) glitch(ctx context.Context) {
 	m.note(history.Event{Kind: history.Note, Text: m.host + "'s wall clock is right"})
 }
 
-// turnWrong records that the wall clock is now an hour ahead.
-func (m *machine) turnWrong() {
+// turnWrong records that the wall clock is now an hour ahead. It returns a channel that is
+// closed when a brief glitch ends.
+func (m *machine) turnWrong() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.short = !m.short; m.short {
+		m.brief = make(chan struct{})
+	}
 	m.wrong = [2]time.Time{m.right, time.Now()}
 	m.right = time.Now().Add(time.Hour)
+	return m.brief
+}
+
+// sends ends a brief glitch if r is a write.
+func (m *machine) sends(r *http.Request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.brief != nil && r.Header.Get("X-Amz-Target") == "DynamoDB_20120810.UpdateItem" {
+		close(m.brief)
+		m.brief = nil
+	}
 }
 
 // wentWrong returns since when the wall clock had been right before its last glitch, and
@@ -118,7 +144,7 @@ func (m *machine) wentWrong() (right, wrong time.Time) {
 func (m *machine) turnRight(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.right = at
+	m.right, m.brief = at, nil
 }
 
 // weather changes the machine's own weather for a while.

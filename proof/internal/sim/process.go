@@ -36,6 +36,7 @@ type process struct {
 	pair     atomic.Pointer[pair]
 	copyNext atomic.Bool  // its next renewal makes a copy of it
 	hadCopy  atomic.Bool  // it was copied
+	rightly  atomic.Bool  // its wall clock was right when it claimed its node ID
 	stopped  atomic.Bool  // it has waited while its machine was paused
 	lag      atomic.Int64 // ns by which its clocks are behind those of its machine
 	sinks    atomic.Int64 // log lines and hooks that are blocked now
@@ -164,6 +165,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	w.p.poison(r)
 	w.p.inStep(r)
+	w.p.sends(r)
 	res, err := w.next.RoundTrip(r)
 	if err == nil && w.p.pausing(hearing) && w.p.intN(2) == 0 {
 		err = receive(res) // so that the whole answer has arrived before the process is stopped

@@ -270,6 +270,18 @@ func (w *World) claimedAhead(node int) bool {
 	return !w.Plan.Dates && !w.Plan.Bounded() && w.items[node].NotBefore > time.Now().UnixMilli()
 }
 
+// keptAhead reports whether a process keeps a node ID although its span begins long after
+// now. The process must give up such a node ID once its clock is right and the store has
+// sent the time.
+func (w *World) keptAhead(p *process, node int) bool {
+	if w.Plan.Wild || !w.Plan.Dates || w.raisedTo().After(time.Now()) || w.isBroken(node) || time.Since(p.rightSince()) < p.patience() || !p.answeredTwiceSince(p.rightSince()) {
+		return false
+	}
+	w.network.serial.Lock()
+	defer w.network.serial.Unlock()
+	return w.items[node].NotBefore > time.Now().Add(ahead).UnixMilli()
+}
+
 // raised records a time to which an operator tries to raise the pool.
 func (w *World) raised(to time.Time) {
 	w.mu.Lock()

@@ -14,6 +14,12 @@ var copyMutants = []mutant{
 `, ``, leaseOwn},
 	{"a claim in a glitch stays ahead", renew, `	a.checkFloor(ctx)
 	return true`, `	return true`, leaseOwn},
+	{"a glitch that ends before the answer to a claim is not noticed", renew, `early := a.over == nil && a.tooEarly(now)`, `early := false`, leaseOwn},
+	{"Start waits for a node ID that was given up", start, `case <-renewed:`, `case <-map[bool]<-chan struct{}{true: renewed}[false]:`, leaseOwn},
+	{"Start waits for the node ID of an agent that has ended", start, `		case <-a.Done():
+			begins.Stop()
+			return a.Err()
+`, ``, leaseOwn},
 	{"a release after a glitch forgets what was stamped", renew, `		last = a.timeline.Seal()
 `, `		last = wall
 `, leaseOwn},

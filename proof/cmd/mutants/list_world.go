@@ -22,7 +22,7 @@ var worldMutants = []mutant{
 		return false, err
 	}
 	c.Pool.Numbers = numbers
-`, "world:operators,deploys,weather:6,12,18:3"},
+`, "world:operators,deploys,weather:6,9,12:3"},
 	{"world: each process has a layout of its own", start, `	a.timeline.DecideLayout(a.decideLayout)
 `, ``, "world:layouts:2,3:10"},
 	{"world: a lookup leaves out a lease that ends while its answer is shared", "pkg/discovery/shared.go", `if again || !v`, `if again || stored || !v`, "world:discovery,operators,pauses,sinks,steps:54:12"},
@@ -33,7 +33,7 @@ var worldMutants = []mutant{
 `, `	case cur.Renewal > t.asked:
 		return Cloned
 `, "world:copies:10:20"},
-	{"world: a corrupt item is claimed", claim, `if corrupt.Written {`, `if false {`, "world:corrupt,deploys:14,4:10"},
+	{"world: a corrupt item is claimed", claim, `if corrupt.Written {`, `if false {`, "world:corrupt,deploys:3,13:10"},
 	{"world: the reaper acts on its first look", reap, `	if last != nil {
 		held := max(`, `	if last == nil {
 		last = &protocol.ReaperLook{Count: 2, Candidates: d.due.encode()}
@@ -54,14 +54,14 @@ func hasKey(av, key attributes) bool {
 		return true
 	}
 `, "world:garbage,weather:4:20"},
-	{"world: what others reserve is a clock behind", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if o.Next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, "world:weather,pauses,steps,deploys:2:10"},
+	{"world: what others reserve is a clock behind", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if o.Next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, "world:weather,pauses,steps,deploys,releases:40,6:10"},
 	{"world: a replacement gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, "world:denied,weather,operators:8:10"},
 	{"world: a late retire undoes a later resize", dynamo, `AND (attribute_not_exists(resize) OR resize < :resize)",`, `AND :resize = :resize",`, "world:replay,operators:2,3:10"},
-	{"world: the lease's clock stays ahead after a glitch", anchor, `max(wall, mono+floor))`, `max(wall, mono+floor, func() int64 { t.floor.Store(max(floor, wall-mono)); return 0 }()))`, "world:glitch,weather:4:20"},
+	{"world: the lease's clock stays ahead after a glitch", anchor, `max(wall, mono+floor))`, `max(wall, mono+floor, func() int64 { t.floor.Store(max(floor, wall-mono)); return 0 }()))`, "world:deploys,glitch:2,6:10"},
 	{"world: a jumped clock needs no confirmation", renew, `	if jumped {
 		ceiling = a.ceiling
 	}
-`, ``, "world:deploys,glitch:16,20:10"},
+`, ``, "world:deploys,glitch:28,16,8:10"},
 	{"world: a release after a glitch forgets what was stamped", renew, `		last = a.timeline.Seal()
 `, `		last = wall
 `, "world:deploys,glitch,waiting:9,12:10"},
@@ -71,7 +71,7 @@ func hasKey(av, key attributes) bool {
 	}
 `, ``, "world:cluster,deploys:4,5,6:20"},
 	{"world: listeners outlive the node", "pkg/cluster/close.go", `	close(n.done)
-	n.cancel()`, `	close(n.done)`, "world:cluster,operators,deploys:8:40"},
+	n.cancel()`, `	close(n.done)`, "world:cluster,operators,deploys:1,3,2:40"},
 	{"world: what a clock ahead left is never replaced", sharedFile, `Version: found.Version + 1, ReadAt`, `Version: at.UnixMilli(), ReadAt`, "world:discovery,glitch:3:10"},
 	{"world: a later node ID begins before the floor", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Changed())`, "world:operators,raises,deploys:6:20"},
 	{"world: a registration that somebody else answered counts", "pkg/discovery/table.go", `FailureAllOld,

@@ -22,7 +22,7 @@ var worldMutants = []mutant{
 		return false, err
 	}
 	c.Pool.Numbers = numbers
-`, "world:operators,deploys,weather:6,9,12:3"},
+`, "world:operators,deploys,weather:9,6,9,6,9,9:3"},
 	{"world: each process has a layout of its own", start, `	a.timeline.DecideLayout(a.decideLayout)
 `, ``, "world:layouts:2,3:10"},
 	{"world: a lookup leaves out a lease that ends while its answer is shared", "pkg/discovery/shared.go", `if again || !v`, `if again || stored || !v`, "world:discovery,operators,pauses,sinks,steps:54:12"},
@@ -64,12 +64,12 @@ func hasKey(av, key attributes) bool {
 `, ``, "world:deploys,glitch:28,16,8:10"},
 	{"world: a release after a glitch forgets what was stamped", renew, `		last = a.timeline.Seal()
 `, `		last = wall
-`, "world:deploys,glitch,waiting:9,12:10"},
+`, "world:deploys,glitch,waiting:9,9,12,9,9,9:10"},
 	{"world: a node looks before it is recorded", "pkg/cluster/session.go", `	if l.Metadata[metaSession] != n.now.self.SessionID {
 		n.cfg.Agent.RenewNow()
 		return errUnrecorded
 	}
-`, ``, "world:cluster,deploys:4,5,6:20"},
+`, ``, "world:cluster,deploys:4,4,5,4,4:20"},
 	{"world: listeners outlive the node", "pkg/cluster/close.go", `	close(n.done)
 	n.cancel()`, `	close(n.done)`, "world:cluster,operators,deploys:1,3,2:40"},
 	{"world: what a clock ahead left is never replaced", sharedFile, `Version: found.Version + 1, ReadAt`, `Version: at.UnixMilli(), ReadAt`, "world:discovery,glitch:3:10"},

@@ -47,6 +47,8 @@ func (p *process) tell(kind lease.EventKind) {
 	switch kind {
 	case lease.EventClaimed, lease.EventResumed, lease.EventSuspended, lease.EventLost:
 		p.said = kind
+	case lease.EventDropped: // one of the dropped events may have been such an event
+		p.said = ""
 	}
 	p.saidAt = time.Now()
 }

@@ -166,6 +166,9 @@ func (l Layout) equal(o Layout) bool {
 	return same && l == o
 }
 
+// Package leasepool lists the layouts below with the names by which pools and the CLI know
+// them. TestEveryLayoutHasAName fails if one is missing there.
+
 // Default returns the layout with 41 time, 10 node and 12 sequence bits from
 // 2025-01-01: until 2094-09-07, 1,024 nodes, 4,096,000 IDs/s each.
 func Default() Layout { return millis(date(2025, 1, 1), 41, 10, 12) }

@@ -12,22 +12,33 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// LayoutNames returns the names that [ParseLayout] accepts.
-func LayoutNames() []string {
-	return []string{"default", "wide16", "js53", "twitter", "discord", "sonyflake"}
+// named are the layouts of package snowflake with the names under which pools, the CLI and
+// the sidecar know them.
+var named = []struct {
+	name   string
+	layout func() snowflake.Layout
+}{
+	{"default", snowflake.Default}, {"wide16", snowflake.Wide16}, {"js53", snowflake.JS53},
+	{"twitter", snowflake.Twitter}, {"discord", snowflake.Discord}, {"sonyflake", snowflake.Sonyflake},
 }
 
-var named = map[string]func() snowflake.Layout{
-	"default": snowflake.Default, "wide16": snowflake.Wide16, "js53": snowflake.JS53,
-	"twitter": snowflake.Twitter, "discord": snowflake.Discord, "sonyflake": snowflake.Sonyflake,
+// LayoutNames returns the names that [ParseLayout] accepts.
+func LayoutNames() []string {
+	var names []string
+	for _, n := range named {
+		names = append(names, n.name)
+	}
+	return names
 }
 
 // ParseLayout returns the layout that text describes. text is a name from [LayoutNames],
 // or the numbers of bits T/N/S for time, node and sequence, such as 40/3/10. In the
 // second case, the layout has the default epoch and a tick of 1 ms.
 func ParseLayout(text string) (snowflake.Layout, error) {
-	if layout := named[text]; layout != nil {
-		return layout(), nil
+	for _, n := range named {
+		if n.name == text {
+			return n.layout(), nil
+		}
 	}
 	bits := strings.Split(text, "/")
 	if len(bits) != 3 {
@@ -50,9 +61,9 @@ func ParseLayout(text string) (snowflake.Layout, error) {
 // there is no such text.
 func LayoutName(l snowflake.Layout) string {
 	stored := protocol.LayoutOf(l)
-	for _, name := range LayoutNames() {
-		if protocol.LayoutOf(named[name]()) == stored {
-			return name
+	for _, n := range named {
+		if protocol.LayoutOf(n.layout()) == stored {
+			return n.name
 		}
 	}
 	bits := fmt.Sprintf("%d/%d/%d", l.TimeBits, l.NodeBits, l.SequenceBits)

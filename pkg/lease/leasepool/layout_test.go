@@ -3,6 +3,12 @@ package leasepool_test
 import (
 	"context"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -215,6 +221,39 @@ func TestLayoutNames(t *testing.T) {
 	for _, text := range []string{"", "40/3", "40/3/x", "60/10/10", "wide17"} {
 		if l, err := leasepool.ParseLayout(text); err == nil {
 			t.Errorf("%q: got %v, want an error", text, l)
+		}
+	}
+}
+
+// Each exported function of package snowflake that takes nothing and returns a layout has a
+// name for pools and the CLI: its own name in lower case.
+func TestEveryLayoutHasAName(t *testing.T) {
+	files, err := filepath.Glob("../../snowflake/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv != nil || !fn.Name.IsExported() || fn.Type.Params.NumFields() > 0 || fn.Type.Results.NumFields() != 1 {
+				continue
+			}
+			if result, ok := fn.Type.Results.List[0].Type.(*ast.Ident); ok && result.Name == "Layout" {
+				want = append(want, strings.ToLower(fn.Name.Name))
+			}
+		}
+	}
+	if got := leasepool.LayoutNames(); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("got the names %q, want those of the functions in package snowflake, %q", got, want)
+	}
+	for _, name := range leasepool.LayoutNames() {
+		if l, err := leasepool.ParseLayout(name); err != nil || leasepool.LayoutName(l) != name {
+			t.Errorf("%s: got a layout with the name %s, %v, want the same name", name, leasepool.LayoutName(l), err)
 		}
 	}
 }

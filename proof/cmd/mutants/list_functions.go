@@ -3,7 +3,7 @@ package main
 const (
 	reap       = "pkg/lease/leasepool/reap.go"
 	free       = "pkg/lease/leasepool/free.go"
-	memory     = "pkg/lease/leasepool/memory.go"
+	memory     = "pkg/lease/leasepool/reap_memory.go"
 	attentive  = "pkg/lease/leasepool/attentive.go"
 	candidates = "pkg/lease/leasepool/candidates.go"
 	reaperItem = "internal/protocol/reaper.go"

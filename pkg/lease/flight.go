@@ -140,7 +140,11 @@ func (o *OnDemand) fly(ctx context.Context) error {
 			}
 			kept = true
 		default:
-			if err := a.begin(ctx); err != nil {
+			err := a.begin(ctx)
+			if a.current() != nil {
+				continue // the clock was wrong at the claim and is right now: another node ID is claimed
+			}
+			if err != nil {
 				return err
 			}
 			if a.good() { // otherwise the process was frozen or copied meanwhile

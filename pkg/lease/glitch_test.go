@@ -319,43 +319,104 @@ func claimDuringAGlitch(t *testing.T, stamps bool) {
 	})
 }
 
-// The wall clock is an hour ahead when an agent sends its claim of a node ID that is
-// reserved for almost as long, and is right again before the answer arrives. The node ID is
-// of no use. So Start waits for another one, or fails.
+// shortGlitch returns a store whose first claim is sent by a clock that is an hour ahead, and
+// right again before the answer. The node ID is reserved until the returned time. node
+// returns which one was claimed. Later claims get no answer until the time muteFor has passed.
+func shortGlitch(t *testing.T, numbers int, reserved, muteFor time.Duration) (s *fixture.Network, until time.Time, node func() int) {
+	s = fixture.NewNetwork(numbers)
+	mute := time.Now().Add(muteFor)
+	until = protocol.Trunc(time.Now().Add(reserved))
+	early := -1
+	s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+		c, ok := w.(protocol.Claim)
+		switch {
+		case ok && early >= 0 && time.Now().Before(mute):
+			return protocol.Result{}, errors.New("no answer")
+		case !ok || early >= 0:
+			return do()
+		}
+		early = c.NodeID
+		if res, err := s.Memory.Write(ctx, protocol.Raise{Key: c.Key, To: until}); err != nil || !res.Applied {
+			t.Error(res, err)
+		}
+		c.At, c.ExpiresAt, c.ReservedUntil = c.At.Add(time.Hour), c.ExpiresAt.Add(time.Hour), c.ReservedUntil.Add(time.Hour)
+		return s.Memory.Write(ctx, c)
+	})
+	return s, until, func() int { return early }
+}
+
+// A claim by a clock that was an hour ahead got a node ID that is reserved for almost as
+// long. The node ID is of no use. So Start waits for another one, or fails. It does not wait
+// for the first regular renewal, which may come much later.
 func TestGlitchEndsBeforeTheAnswerToAClaim(t *testing.T) {
-	fixture.Virtual(t, func(t *testing.T) {
-		for _, onLost := range []lease.LostPolicy{lease.Reacquire, lease.StopOnLoss} {
-			s := fixture.NewNetwork(2)
-			reserved := protocol.Trunc(time.Now().Add(50 * time.Minute))
-			early := -1
-			s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
-				c, ok := w.(protocol.Claim)
-				if !ok || early >= 0 {
-					return do()
-				}
-				early = c.NodeID
-				if res, err := s.Memory.Write(ctx, protocol.Raise{Key: c.Key, To: reserved}); err != nil || !res.Applied {
-					t.Error(res, err)
-				}
-				c.At, c.ExpiresAt, c.ReservedUntil = c.At.Add(time.Hour), c.ExpiresAt.Add(time.Hour), c.ReservedUntil.Add(time.Hour)
-				return s.Memory.Write(ctx, c)
+	for _, onLost := range []lease.LostPolicy{lease.Reacquire, lease.StopOnLoss} {
+		for _, ttl := range []time.Duration{15 * time.Second, 15 * time.Minute} {
+			t.Run(fmt.Sprintf("%v, policy %v", ttl, onLost), func(t *testing.T) {
+				fixture.Virtual(t, func(t *testing.T) {
+					s, reserved, node := shortGlitch(t, 2, 50*time.Minute, 0)
+					cfg := fixture.Config(toldTime{s})
+					cfg.TTL, cfg.OnLost = ttl, onLost
+					began := time.Now()
+					a, err := lease.Start(t.Context(), cfg)
+					defer func() { _ = a.Close() }()
+					if took := time.Since(began); took > 10*time.Second {
+						t.Errorf("Start took %v, want at most 10s", took)
+					}
+					if onLost == lease.StopOnLoss {
+						if !errors.Is(err, lease.ErrLost) {
+							t.Errorf("got %v, want lost", err)
+						}
+					} else if err != nil {
+						t.Fatal(err)
+					} else if l, err := a.Lease(); err != nil || l.NodeID == node() {
+						t.Errorf("got node ID %d, %v, want the other than %d", l.NodeID, err, node())
+					}
+					if l := item(t, s, node()); l.Holder != "" || !l.ReservedUntil.Equal(reserved) {
+						t.Errorf("got %+v, want a free node ID that is reserved until %v", l, reserved)
+					}
+				})
 			})
-			cfg := fixture.Config(toldTime{s})
-			cfg.OnLost = onLost
-			a, err := lease.Start(t.Context(), cfg)
-			if onLost == lease.StopOnLoss {
-				if !errors.Is(err, lease.ErrLost) {
-					t.Errorf("got %v, want lost", err)
-				}
-			} else if err != nil {
-				t.Fatal(err)
-			} else if l, err := a.Lease(); err != nil || l.NodeID == early {
-				t.Errorf("got node ID %d, %v, want the other than %d", l.NodeID, err, early)
-			}
-			if l := item(t, s, early); l.Holder != "" || !l.ReservedUntil.Equal(reserved) {
-				t.Errorf("got %+v, want a free node ID that is reserved until %v", l, reserved)
-			}
+		}
+	}
+}
+
+// The claim of the other node ID is answered only after the reservation of the first one has
+// ended. Start does not return before that answer, since the agent has no node ID.
+func TestStartWaitsForTheReplacement(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, reserved, _ := shortGlitch(t, 2, 15*time.Second, 25*time.Second)
+		cfg := fixture.Config(toldTime{s})
+		cfg.Wait, cfg.OnLost = time.Minute, lease.Reacquire
+		a := fixture.Start(t, cfg)
+		if _, err := a.Lease(); err != nil || time.Now().Before(reserved) {
+			t.Errorf("%v before the reservation ends, Start returns a lease with the error %v", time.Until(reserved), err)
+		}
+	})
+}
+
+// If no other node ID can be had, Start says why the first one was given up.
+func TestStartNamesWhatItWaitsFor(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, _, _ := shortGlitch(t, 1, 50*time.Minute, 0)
+		cfg := fixture.Config(toldTime{s})
+		cfg.OnLost = lease.Reacquire
+		if a, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("got %v, want lost", err)
 			_ = a.Close()
+		}
+	})
+}
+
+// An on-demand agent claims another node ID at the same use.
+func TestGlitchEndsBeforeTheAnswerToAClaimOnDemand(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, _, node := shortGlitch(t, 2, 50*time.Minute, 0)
+		o, _ := onDemand(t, toldTime{s})
+		if err := o.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := o.Lease(); err != nil || l.NodeID == node() {
+			t.Errorf("got node ID %d, %v, want the other than %d", l.NodeID, err, node())
 		}
 	})
 }

@@ -12,6 +12,9 @@ import (
 //
 // The leases that package leasepool returns have the same fields: Lease(l) converts such
 // a lease l.
+//
+// In the table, a lease is an item. Package internal/protocol defines the attributes of
+// items, and reads and writes them.
 type Lease struct {
 	Pool string `json:"pool"`
 	// NodeID is the node ID, from 0.

@@ -260,10 +260,15 @@ func (a *Agent) keep(ctx context.Context) error {
 }
 
 // begin waits until the last holder's span has passed, since the new span begins after
-// that one.
+// that one. It gives up a node ID that was claimed with a clock that was wrong and is right
+// now.
 func (a *Agent) begin(ctx context.Context) error {
 	for left := a.early(); left > 0; left = a.early() {
 		if left > a.cfg.ClaimGuard { // longer than the claim accepted: the clock was set back since the claim
+			a.checkFloor(ctx)
+			if over := a.current(); over != nil {
+				return over
+			}
 			return fmt.Errorf("%w: by this machine's clock, which says %s, node %d of pool %q belongs to its last holder for another %v: repair the clock",
 				ErrClockBehind, protocol.Stamp(a.clock.Wall()), a.NodeID(), a.cfg.Pool, left.Round(time.Millisecond))
 		}

@@ -305,11 +305,12 @@ func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration
 // the claim was answered. The agent then treats the node ID as lost and, with Reacquire,
 // claims another one.
 func (a *Agent) checkFloor(ctx context.Context) {
-	now := a.clock.Wall()
+	now := a.timeline.Now() // read first, so that a pause in between makes the wall clock seem right
+	at := a.clock.Wall()
 	a.mu.Lock()
-	early := a.over == nil && a.tooEarly(now)
+	early := a.over == nil && a.tooEarly(at)
 	a.mu.Unlock()
-	if !early && a.timeline.Now().Sub(now) <= a.cfg.timings().MaxSkew() {
+	if !early && now.Sub(at) <= a.cfg.timings().MaxSkew() {
 		return
 	}
 	wall, mono, c := a.compare(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -27,7 +28,8 @@ const startLimit = 30 * time.Second
 // or ErrTable for a table with different keys. It fails only after Config.Wait with
 // errors that may be temporary: ErrPoolExhausted, ErrClockBehind, ErrClockSkew,
 // ErrAccess, ErrPoolNotSeeded, or ErrTable for a missing table. It retries throttled
-// requests, 5xx answers and time-outs for Config.Wait plus 30 s.
+// requests, 5xx answers and time-outs for Config.Wait plus 30 s. With StopOnLoss, it fails
+// with ErrLost if the node ID is lost before it may be used.
 func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg, err := cfg.withDefaults()
 	if err := errors.Join(protocol.CheckContext(ctx), err); err != nil {
@@ -76,10 +78,17 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 // awaitSpan waits until the agent's span begins, which is after the last millisecond of the
 // previous holder. Meanwhile, the agent may claim another node ID (checkFloor).
 func (a *Agent) awaitSpan(ctx context.Context) error {
-	for {
-		renewed, left := a.Renewed(), a.early()
-		if left <= 0 {
+	for asked := false; ; {
+		renewed := a.Renewed()
+		over, left := a.current(), a.early()
+		switch {
+		case over != nil: // another node ID is being claimed
+			left = math.MaxInt64
+		case left <= 0:
 			return nil
+		case left > a.cfg.ClaimGuard && !asked: // longer than a claim with this clock accepts
+			asked = true
+			a.RenewNow()
 		}
 		begins := time.NewTimer(left)
 		select {
@@ -90,7 +99,7 @@ func (a *Agent) awaitSpan(ctx context.Context) error {
 			return a.Err()
 		case <-ctx.Done():
 			begins.Stop()
-			return context.Cause(ctx)
+			return errors.Join(over, context.Cause(ctx))
 		}
 		begins.Stop()
 	}

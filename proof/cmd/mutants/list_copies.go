@@ -14,8 +14,16 @@ var copyMutants = []mutant{
 `, ``, leaseOwn},
 	{"a claim in a glitch stays ahead", renew, `	a.checkFloor(ctx)
 	return true`, `	return true`, leaseOwn},
-	{"a glitch that ends before the answer to a claim is not noticed", renew, `early := a.over == nil && a.tooEarly(now)`, `early := false`, leaseOwn},
+	{"a glitch that ends before the answer to a claim is not noticed", renew, `early := a.over == nil && a.tooEarly(at)`, `early := false`, leaseOwn},
 	{"Start waits for a node ID that was given up", start, `case <-renewed:`, `case <-map[bool]<-chan struct{}{true: renewed}[false]:`, leaseOwn},
+	{"Start returns while another node ID is claimed", start, `case over != nil: //`, `case false: //`, leaseOwn},
+	{"Start waits for the first regular renewal", start, `			asked = true
+			a.RenewNow()
+`, `			asked = true
+`, leaseOwn},
+	{"Start does not say why it waits", start, `errors.Join(over, context.Cause(ctx))`, `context.Cause(ctx)`, leaseOwn},
+	{"an on-demand agent keeps what a glitch claimed", naps, `			a.checkFloor(ctx)
+`, ``, leaseOwn},
 	{"Start waits for the node ID of an agent that has ended", start, `		case <-a.Done():
 			begins.Stop()
 			return a.Err()
@@ -23,7 +31,7 @@ var copyMutants = []mutant{
 	{"a release after a glitch forgets what was stamped", renew, `		last = a.timeline.Seal()
 `, `		last = wall
 `, leaseOwn},
-	{"a release after a glitch frees what a copy may stamp", renew, `early := !copied && a.over`, `early := (copied || !copied) && a.over`, leaseOwn},
+	{"a release after a glitch frees what a copy may stamp", renew, `early = !copied && a.over`, `early = (copied || !copied) && a.over`, leaseOwn},
 	{"a jumped clock is confirmed by a renewal", renew, `	if jumped {
 		ceiling = a.ceiling
 	}

@@ -22,7 +22,8 @@ type node struct {
 	// corrupt is how many versions there were when the item was broken by hand: no later
 	// version may be used. It is -1 if the item is not broken.
 	corrupt int
-	blind   bool // the broken item was claimed, and the claim was not undone
+	blind   bool  // the broken item was claimed, and the claim was not undone
+	blindAt int64 // when it was claimed
 }
 
 // span is one version. Its milliseconds are those after notBefore, up to the notBefore of
@@ -118,7 +119,7 @@ func (c *Checker) item(e Event) error {
 			n.spans = append(n.spans, span{who: e.Who, notBefore: e.NotBefore})
 			return nil
 		case e.Op == Claim:
-			n.blind = true
+			n.blind, n.blindAt = true, e.At
 			n.spans = append(n.spans, span{who: e.Who, notBefore: e.NotBefore})
 		case e.Op == Abandon:
 			n.blind = false
@@ -225,10 +226,11 @@ func (c *Checker) may(e Event) error {
 	return nil
 }
 
-// skip checks that who skips a broken item has undone its claim of it.
+// skip checks that who skips a broken item has undone its claim of it, if nothing kept it
+// from doing so.
 func (c *Checker) skip(e Event) error {
 	n := c.nodes[e.Node]
-	if n != nil && n.corrupt >= 0 && n.blind && n.spans[len(n.spans)-1].who == e.Who {
+	if n != nil && n.corrupt >= 0 && n.blind && n.blindAt > e.Until && n.spans[len(n.spans)-1].who == e.Who {
 		return fmt.Errorf("process %d skips an item that was broken by hand, and has not undone its claim of it", e.Who)
 	}
 	return nil

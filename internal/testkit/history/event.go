@@ -51,7 +51,8 @@ const (
 	Ask Kind = "ask"
 	// Corrupt means that the item of Node was broken by hand.
 	Corrupt Kind = "corrupt"
-	// Skip means that Who has skipped Node, whose item is corrupt, while everything worked.
+	// Skip means that Who has skipped Node, whose item is corrupt, and that everything has
+	// worked since Until.
 	Skip Kind = "skip"
 	// Floor means that the pool has been raised: node IDs created later stamp only
 	// milliseconds after Until.

@@ -162,8 +162,8 @@ func (p *process) heard(e lease.Event) {
 		p.World.witnessBeliefs()
 	case lease.EventCorrupt:
 		// A hook that blocks hears of it late, and an unanswered release may have failed.
-		if !p.Plan.has("sinks") && p.calmFor() > p.patience() {
-			p.World.note(history.Event{Kind: history.Skip, Who: p.number, Node: e.Lease.NodeID})
+		if calm := p.calmFor(); !p.Plan.has("sinks") && calm > p.patience() {
+			p.World.note(history.Event{Kind: history.Skip, Who: p.number, Node: e.Lease.NodeID, Until: at.Add(-calm).UnixMilli()})
 		}
 	case lease.EventLost:
 		if !strings.Contains(e.Err.Error(), "before the deadline") {

@@ -72,6 +72,19 @@ func drawParts(seed uint64, r *rand.Rand) map[string]bool {
 	return all
 }
 
+// fewParts draws two to six parts. Where two parts meet without others, states last that other
+// parts would soon end.
+func fewParts(seed uint64) map[string]bool {
+	r := rand.New(rand.NewPCG(seed, 18))
+	names := slices.Sorted(maps.Keys(parts))
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	all := map[string]bool{}
+	for _, name := range names[:2+r.IntN(5)] {
+		all[name] = true
+	}
+	return all
+}
+
 // ParseParts parses a list of parts, separated by commas.
 func ParseParts(list string) (map[string]bool, error) {
 	all := map[string]bool{}

@@ -29,6 +29,7 @@ var (
 	recordFile = flag.String("record", "", "a file that remembers which seeds are done")
 	partList   = flag.String("parts", "", "the parts that every world has, divided by commas, instead of a random mix")
 	without    = flag.String("without", "", "the parts that no world has unless -parts names them")
+	few        = flag.Bool("few", false, "each world has only two to six parts")
 	ignore     = flag.String("ignore", "", "a pattern of broken promises that do not end a world, to find others")
 	grown      = flag.Bool("grown", false, "only worlds of 24 hours with wild clocks in which leases grow")
 	busy       = flag.Float64("busy", 0, "this share of the worlds is busy: see Plan.long")
@@ -107,6 +108,9 @@ func planOf(t *testing.T, seed uint64) Plan {
 	}
 	if *busy > 0 {
 		p = p.long(rand.New(rand.NewPCG(seed, 14)).Float64() < *busy)
+	}
+	if *few {
+		p = p.With(fewParts(seed))
 	}
 	if *partList == "" {
 		left := maps.Clone(p.Parts)

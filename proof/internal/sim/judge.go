@@ -162,11 +162,12 @@ type load struct {
 const ahead = time.Minute
 
 // judgeExpiry checks that a wall clock that was wrong for a moment has no lasting effect:
-// after two answered renewals, expiries follow the current clock. If the store does not send
-// its time, as DynamoDB does, a holder cannot detect that its clock was wrong when it
-// claimed, so only holders whose clock was right then are judged. A holder without an answer cannot detect this either,
-// even if it finds that its renewal was applied, so the network must have been calm. Worlds
-// with hooks that block are not judged, because such hooks receive events late.
+// after two answered renewals, expiries follow the current clock. If the store does not
+// send its time, unlike DynamoDB, a holder cannot detect that its clock was wrong when it
+// claimed, so only holders whose clock was right then are judged. A holder without an
+// answer cannot detect this either, even if it finds that its renewal was applied, so the
+// network must have been calm. Worlds with hooks that block are not judged, because such
+// hooks receive events late.
 func (w *World) judgeExpiry(e, before history.Event) {
 	if w.Plan.Wild || w.Plan.has("sinks") || e.Expires <= before.Expires {
 		return

@@ -142,7 +142,7 @@ func (o *OnDemand) fly(ctx context.Context) error {
 		default:
 			err := a.begin(ctx)
 			if a.current() != nil {
-				continue // the clock was wrong at the claim and is right now: another node ID is claimed
+				continue // the node ID is lost, or was claimed with a clock that was ahead: another one is claimed
 			}
 			if err != nil {
 				return err

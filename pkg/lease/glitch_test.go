@@ -262,6 +262,41 @@ func lastOf(t *testing.T, mem *leasetest.Memory) protocol.Lease {
 	return *l
 }
 
+// glitched is a store whose first claim is sent by a clock that is an hour ahead. The claim
+// takes over a reservation.
+type glitched struct {
+	*fixture.Network
+	until time.Time // the end of that reservation
+	node  int       // the node ID that was claimed; -1 before
+	mute  time.Time // later claims get no answer until then
+}
+
+// glitchAtClaim returns such a store, with a reservation of the given length. If ahead is not
+// nil, it is called when the claim arrives, and sets the clock of the claimant an hour ahead.
+// Otherwise that clock is right again before the answer.
+func glitchAtClaim(t *testing.T, numbers int, reserved time.Duration, ahead func()) *glitched {
+	s := &glitched{Network: fixture.NewNetwork(numbers), until: protocol.Trunc(time.Now().Add(reserved)), node: -1}
+	s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+		c, ok := w.(protocol.Claim)
+		switch {
+		case ok && s.node >= 0 && time.Now().Before(s.mute):
+			return protocol.Result{}, errors.New("no answer")
+		case !ok || s.node >= 0:
+			return do()
+		}
+		s.node = c.NodeID
+		if res, err := s.Memory.Write(ctx, protocol.Raise{Key: c.Key, To: s.until}); err != nil || !res.Applied {
+			t.Error(res, err)
+		}
+		if ahead != nil {
+			ahead()
+		}
+		c.At, c.ExpiresAt, c.ReservedUntil = c.At.Add(time.Hour), c.ExpiresAt.Add(time.Hour), c.ReservedUntil.Add(time.Hour)
+		return s.Memory.Write(ctx, c)
+	})
+	return s
+}
+
 // The wall clock is an hour ahead when an agent claims a node ID that is reserved for
 // almost as long. Once the clock is right, the lease is lost, and the agent claims the
 // other node ID. The first node ID stays reserved until after the last ID that was made
@@ -274,27 +309,14 @@ func TestClaimDuringAGlitch(t *testing.T) {
 
 func claimDuringAGlitch(t *testing.T, stamps bool) {
 	fixture.Virtual(t, func(t *testing.T) {
-		s, clock := fixture.NewNetwork(2), leasetest.NewClock(0)
-		reserved := protocol.Trunc(time.Now().Add(50 * time.Minute))
-		early := -1
-		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
-			c, ok := w.(protocol.Claim)
-			if !ok || early >= 0 {
-				return do()
-			}
-			early = c.NodeID // the glitch begins after the agent has read the pool
-			if res, err := s.Memory.Write(ctx, protocol.Raise{Key: c.Key, To: reserved}); err != nil || !res.Applied {
-				t.Error(res, err)
-			}
-			clock.Step(time.Hour)
-			c.At, c.ExpiresAt, c.ReservedUntil = c.At.Add(time.Hour), c.ExpiresAt.Add(time.Hour), c.ReservedUntil.Add(time.Hour)
-			return s.Memory.Write(ctx, c)
-		})
-		cfg := fixture.Config(toldTime{s})
+		clock := leasetest.NewClock(0)
+		s := glitchAtClaim(t, 2, 50*time.Minute, func() { clock.Step(time.Hour) })
+		reserved := s.until
+		cfg := fixture.Config(toldTime{s.Network})
 		cfg.Clock, cfg.OnLost = clock, lease.Reacquire
 		a := fixture.Start(t, cfg)
-		if _, err := a.Lease(); err != nil || a.NodeID() != early {
-			t.Fatalf("during the glitch: got node ID %d, %v, want %d", a.NodeID(), err, early)
+		if _, err := a.Lease(); err != nil || a.NodeID() != s.node {
+			t.Fatalf("during the glitch: got node ID %d, %v, want %d", a.NodeID(), err, s.node)
 		}
 		if stamps {
 			g, err := snowflake.New(a, snowflake.WithLayout(snowflake.Wide16()))
@@ -310,39 +332,13 @@ func claimDuringAGlitch(t *testing.T, stamps bool) {
 		}
 		clock.Step(-time.Hour)
 		fixture.Wait(time.Minute)
-		if l, err := a.Lease(); err != nil || l.NodeID == early {
-			t.Errorf("after the glitch: got node ID %d, %v, want the other than %d", l.NodeID, err, early)
+		if l, err := a.Lease(); err != nil || l.NodeID == s.node {
+			t.Errorf("after the glitch: got node ID %d, %v, want the other than %d", l.NodeID, err, s.node)
 		}
-		if l := item(t, s, early); l.Holder != "" || !l.ReservedUntil.Equal(reserved) {
+		if l := item(t, s.Network, s.node); l.Holder != "" || !l.ReservedUntil.Equal(reserved) {
 			t.Errorf("got %+v, want a free node ID that is reserved until %v", l, reserved)
 		}
 	})
-}
-
-// shortGlitch returns a store whose first claim is sent by a clock that is an hour ahead, and
-// right again before the answer. The node ID is reserved until the returned time. node
-// returns which one was claimed. Later claims get no answer until the time muteFor has passed.
-func shortGlitch(t *testing.T, numbers int, reserved, muteFor time.Duration) (s *fixture.Network, until time.Time, node func() int) {
-	s = fixture.NewNetwork(numbers)
-	mute := time.Now().Add(muteFor)
-	until = protocol.Trunc(time.Now().Add(reserved))
-	early := -1
-	s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
-		c, ok := w.(protocol.Claim)
-		switch {
-		case ok && early >= 0 && time.Now().Before(mute):
-			return protocol.Result{}, errors.New("no answer")
-		case !ok || early >= 0:
-			return do()
-		}
-		early = c.NodeID
-		if res, err := s.Memory.Write(ctx, protocol.Raise{Key: c.Key, To: until}); err != nil || !res.Applied {
-			t.Error(res, err)
-		}
-		c.At, c.ExpiresAt, c.ReservedUntil = c.At.Add(time.Hour), c.ExpiresAt.Add(time.Hour), c.ReservedUntil.Add(time.Hour)
-		return s.Memory.Write(ctx, c)
-	})
-	return s, until, func() int { return early }
 }
 
 // A claim by a clock that was an hour ahead got a node ID that is reserved for almost as
@@ -353,8 +349,8 @@ func TestGlitchEndsBeforeTheAnswerToAClaim(t *testing.T) {
 		for _, ttl := range []time.Duration{15 * time.Second, 15 * time.Minute} {
 			t.Run(fmt.Sprintf("%v, policy %v", ttl, onLost), func(t *testing.T) {
 				fixture.Virtual(t, func(t *testing.T) {
-					s, reserved, node := shortGlitch(t, 2, 50*time.Minute, 0)
-					cfg := fixture.Config(toldTime{s})
+					s := glitchAtClaim(t, 2, 50*time.Minute, nil)
+					cfg := fixture.Config(toldTime{s.Network})
 					cfg.TTL, cfg.OnLost = ttl, onLost
 					began := time.Now()
 					a, err := lease.Start(t.Context(), cfg)
@@ -368,11 +364,11 @@ func TestGlitchEndsBeforeTheAnswerToAClaim(t *testing.T) {
 						}
 					} else if err != nil {
 						t.Fatal(err)
-					} else if l, err := a.Lease(); err != nil || l.NodeID == node() {
-						t.Errorf("got node ID %d, %v, want the other than %d", l.NodeID, err, node())
+					} else if l, err := a.Lease(); err != nil || l.NodeID == s.node {
+						t.Errorf("got node ID %d, %v, want the other than %d", l.NodeID, err, s.node)
 					}
-					if l := item(t, s, node()); l.Holder != "" || !l.ReservedUntil.Equal(reserved) {
-						t.Errorf("got %+v, want a free node ID that is reserved until %v", l, reserved)
+					if l := item(t, s.Network, s.node); l.Holder != "" || !l.ReservedUntil.Equal(s.until) {
+						t.Errorf("got %+v, want a free node ID that is reserved until %v", l, s.until)
 					}
 				})
 			})
@@ -384,12 +380,13 @@ func TestGlitchEndsBeforeTheAnswerToAClaim(t *testing.T) {
 // ended. Start does not return before that answer, since the agent has no node ID.
 func TestStartWaitsForTheReplacement(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		s, reserved, _ := shortGlitch(t, 2, 15*time.Second, 25*time.Second)
-		cfg := fixture.Config(toldTime{s})
+		s := glitchAtClaim(t, 2, 15*time.Second, nil)
+		s.mute = time.Now().Add(25 * time.Second)
+		cfg := fixture.Config(toldTime{s.Network})
 		cfg.Wait, cfg.OnLost = time.Minute, lease.Reacquire
 		a := fixture.Start(t, cfg)
-		if _, err := a.Lease(); err != nil || time.Now().Before(reserved) {
-			t.Errorf("%v before the reservation ends, Start returns a lease with the error %v", time.Until(reserved), err)
+		if _, err := a.Lease(); err != nil || time.Now().Before(s.until) {
+			t.Errorf("%v before the reservation ends, Start returns a lease with the error %v", time.Until(s.until), err)
 		}
 	})
 }
@@ -397,8 +394,8 @@ func TestStartWaitsForTheReplacement(t *testing.T) {
 // If no other node ID can be had, Start says why the first one was given up.
 func TestStartNamesWhatItWaitsFor(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		s, _, _ := shortGlitch(t, 1, 50*time.Minute, 0)
-		cfg := fixture.Config(toldTime{s})
+		s := glitchAtClaim(t, 1, 50*time.Minute, nil)
+		cfg := fixture.Config(toldTime{s.Network})
 		cfg.OnLost = lease.Reacquire
 		if a, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrLost) {
 			t.Errorf("got %v, want lost", err)
@@ -410,13 +407,13 @@ func TestStartNamesWhatItWaitsFor(t *testing.T) {
 // An on-demand agent claims another node ID at the same use.
 func TestGlitchEndsBeforeTheAnswerToAClaimOnDemand(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		s, _, node := shortGlitch(t, 2, 50*time.Minute, 0)
-		o, _ := onDemand(t, toldTime{s})
+		s := glitchAtClaim(t, 2, 50*time.Minute, nil)
+		o, _ := onDemand(t, toldTime{s.Network})
 		if err := o.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if l, err := o.Lease(); err != nil || l.NodeID == node() {
-			t.Errorf("got node ID %d, %v, want the other than %d", l.NodeID, err, node())
+		if l, err := o.Lease(); err != nil || l.NodeID == s.node {
+			t.Errorf("got node ID %d, %v, want the other than %d", l.NodeID, err, s.node)
 		}
 	})
 }
@@ -437,23 +434,10 @@ func (s copiedInRead) PoolItem(ctx context.Context, pool string) (protocol.PoolI
 // everything that is reserved.
 func TestCopiedAfterAGlitch(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		s, clock := fixture.NewNetwork(1), &snapshots{Clock: leasetest.NewClock(0)}
-		begun := false
-		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
-			c, ok := w.(protocol.Claim)
-			if !ok || begun {
-				return do()
-			}
-			begun = true
-			if res, err := s.Memory.Write(ctx, protocol.Raise{Key: c.Key, To: protocol.Trunc(time.Now().Add(50 * time.Minute))}); err != nil || !res.Applied {
-				t.Error(res, err)
-			}
-			clock.Step(time.Hour)
-			c.At, c.ExpiresAt, c.ReservedUntil = c.At.Add(time.Hour), c.ExpiresAt.Add(time.Hour), c.ReservedUntil.Add(time.Hour)
-			return s.Memory.Write(ctx, c)
-		})
+		clock := &snapshots{Clock: leasetest.NewClock(0)}
+		s := glitchAtClaim(t, 1, 50*time.Minute, func() { clock.Step(time.Hour) })
 		var right atomic.Bool
-		cfg := fixture.Config(copiedInRead{toldTime{s}, func() {
+		cfg := fixture.Config(copiedInRead{toldTime{s.Network}, func() {
 			if right.CompareAndSwap(true, false) {
 				clock.generation.Add(1)
 			}
@@ -469,7 +453,7 @@ func TestCopiedAfterAGlitch(t *testing.T) {
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) {
 			t.Errorf("got %v, want lost", err)
 		}
-		if l := item(t, s, 0); l.Holder == "" || time.Until(l.ReservedUntil) < 55*time.Minute {
+		if l := item(t, s.Network, 0); l.Holder == "" || time.Until(l.ReservedUntil) < 55*time.Minute {
 			t.Errorf("got %+v, want it left to the other copy", l)
 		}
 	})

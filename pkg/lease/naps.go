@@ -264,7 +264,7 @@ func (a *Agent) keep(ctx context.Context) error {
 // now.
 func (a *Agent) begin(ctx context.Context) error {
 	for left := a.early(); left > 0; left = a.early() {
-		if left > a.cfg.ClaimGuard { // longer than the claim accepted: the clock was set back since the claim
+		if left > a.cfg.ClaimGuard { // longer than the claim accepted: the clock was ahead at the claim, or has been set back since
 			a.checkFloor(ctx)
 			if over := a.current(); over != nil {
 				return over

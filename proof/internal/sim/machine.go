@@ -19,17 +19,17 @@ type machine struct {
 	number int
 	*clock
 
-	mu     sync.Mutex
-	r      *rand.Rand
-	resume chan struct{} // closed when the present pause ends; nil while there is none
-	begun  chan struct{} // closed when the pause that is due begins; nil if none is due
-	place  string        // where the pause that is due begins
-	ill    int           // how many of its own troubles the machine has now
-	since  time.Time     // when a trouble last began or ended
-	right  time.Time     // when the wall clock's last glitch ended; in the future while it is an hour ahead
-	wrong  [2]time.Time  // for the last glitch: the value of right before the glitch, and when the glitch began
-	brief  chan struct{} // closed when a write is sent during a brief glitch; nil if there is none
-	short  bool          // the last glitch was a brief one
+	mu       sync.Mutex
+	r        *rand.Rand
+	resume   chan struct{} // closed when the present pause ends; nil while there is none
+	begun    chan struct{} // closed when the pause that is due begins; nil if none is due
+	place    string        // where the pause that is due begins
+	ill      int           // how many of its own troubles the machine has now
+	since    time.Time     // when a trouble last began or ended
+	right    time.Time     // when the wall clock's last glitch ended; in the future while it is an hour ahead
+	wrong    [2]time.Time  // for the last glitch: the value of right before the glitch, and when the glitch began
+	brief    chan struct{} // closed when a write is sent during a brief glitch; nil if there is none
+	wasBrief bool          // the last glitch was brief
 }
 
 func (w *World) newMachine() *machine {
@@ -114,7 +114,7 @@ func (m *machine) glitch(ctx context.Context) {
 func (m *machine) turnWrong() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.short = !m.short; m.short {
+	if m.wasBrief = !m.wasBrief; m.wasBrief {
 		m.brief = make(chan struct{})
 	}
 	m.wrong = [2]time.Time{m.right, time.Now()}

@@ -22,7 +22,7 @@ func newDemo(g *globals) *cobra.Command {
 		Long: "Start a small DynamoDB on this machine and a fleet of real processes that lease node IDs from it and make IDs;\n" +
 			"kill, freeze, stop and restart them, move their clocks, and compare every ID of every process with every other.\n" +
 			"It needs no AWS account, ends by itself, and leaves nothing behind. Exit code 1 if an ID was made twice.",
-		Example: "  nodelease demo\n  nodelease demo --outage\n  nodelease demo --ui --duration 5m\n  nodelease demo --tasks 5 --numbers 3\n  nodelease demo --json | tail -1",
+		Example: "  nodelease demo\n  nodelease demo --outage\n  nodelease demo --ui --duration 5m\n  nodelease demo --tasks 5 --size 3\n  nodelease demo --json | tail -1",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if g.endpoint != "" {
@@ -46,8 +46,8 @@ func newDemo(g *globals) *cobra.Command {
 			if o.Outage {
 				d := demo.OutageDefaults()
 				unset := func(flag string) bool { return !cmd.Flags().Changed(flag) }
-				if unset("numbers") {
-					o.Numbers = max(d.Numbers, 4*o.Tasks)
+				if unset("size") {
+					o.Size = max(d.Size, 4*o.Tasks)
 				}
 				if unset("ttl") {
 					o.TTL = d.TTL
@@ -64,7 +64,7 @@ func newDemo(g *globals) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.Tasks, "tasks", o.Tasks, "size of the fleet; each task is a process")
-	f.IntVar(&o.Numbers, "numbers", o.Numbers, "size of the pool, 1 to 1024; with --outage by default four for each task, at least 32")
+	f.IntVar(&o.Size, "size", o.Size, "size of the pool, 1 to 1024; with --outage by default four for each task, at least 32")
 	f.DurationVar(&o.Duration, "duration", o.Duration, "how long the fleet runs; with --outage 1m by default")
 	f.DurationVar(&o.TTL, "ttl", o.TTL, "length of the leases, 1s to 24h; with --outage 2s by default, and they grow with the age of a task")
 	f.DurationVar(&o.Wait, "wait", o.Wait, "how long a task waits for a free node ID")
@@ -87,7 +87,7 @@ func runDemo(cmd *cobra.Command, g *globals, o demo.Options, plain bool) error {
 	}
 	g.answers.ready() // the demo ends by itself
 	err := say(out, text.Sprintf("%s on %s, leases of %v, for %v; to repeat the plan: %s\n",
-		demo.Count(o.Tasks, "task"), demo.Count(o.Numbers, "node ID"), o.TTL, o.Duration, command(repeat(o))))
+		demo.Count(o.Tasks, "task"), demo.Count(o.Size, "node ID"), o.TTL, o.Duration, command(repeat(o))))
 	if err == nil && demo.Unsafe() {
 		err = say(out, text.Sprintf("THIS BUILD BREAKS THE PROTOCOL ON PURPOSE: claims ignore who holds a node ID. Duplicates will come.\n"))
 	}
@@ -123,7 +123,7 @@ func repeat(o demo.Options) string {
 	d := demo.Defaults()
 	if o.Outage {
 		d = demo.OutageDefaults()
-		d.Numbers = max(d.Numbers, 4*o.Tasks)
+		d.Size = max(d.Size, 4*o.Tasks)
 	}
 	add := func(differs bool, format string, v ...any) {
 		if differs {
@@ -131,7 +131,7 @@ func repeat(o demo.Options) string {
 		}
 	}
 	add(o.Tasks != d.Tasks, "--tasks %d", o.Tasks)
-	add(o.Numbers != d.Numbers, "--numbers %d", o.Numbers)
+	add(o.Size != d.Size, "--size %d", o.Size)
 	add(o.Duration != d.Duration, "--duration %v", o.Duration)
 	add(o.TTL != d.TTL, "--ttl %v", o.TTL)
 	add(o.Wait == 0, "--no-wait")

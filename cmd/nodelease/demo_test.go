@@ -197,13 +197,13 @@ func TestDemoOutage(t *testing.T) {
 
 // If there are more tasks than node IDs, the remaining tasks wait or fail, and claim a node
 // ID as soon as one is free.
-func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
+func TestDemoFiveTasksOnThreeNodeIDs(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
 	for flag, want := range map[string]string{"--wait=1h": "waiting ", "--no-wait": "exited with code 3: pool exhausted"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
-			s, code, p := summary(t, self("demo", "--json", "--tasks", "5", "--numbers", "3", "--duration", "8s", "--ttl", "1s", "--seed", "3", flag))
+			s, code, p := summary(t, self("demo", "--json", "--tasks", "5", "--size", "3", "--duration", "8s", "--ttl", "1s", "--seed", "3", flag))
 			if code != 0 || s.Duplicates != 0 || s.Claims < 4 || !strings.Contains(p.stderr.String(), want) {
 				t.Errorf("exit code %d, %+v, want 0, no duplicates and 4 claims\n%s", code, s, p.stderr)
 			}
@@ -289,7 +289,7 @@ func TestDemoFindsDuplicates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command(test.binary, "demo", "--json", "--duration", "4s", "--numbers", "4", "--seed", "6")
+			cmd := exec.Command(test.binary, "demo", "--json", "--duration", "4s", "--size", "4", "--seed", "6")
 			cmd.Env = append(os.Environ(), "NODELEASE_UNSAFE_CLAIMS="+test.ask)
 			s, code, p := summary(t, cmd)
 			told := strings.Contains(p.stderr.String(), "IDs were made twice")

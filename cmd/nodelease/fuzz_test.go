@@ -21,7 +21,7 @@ func idle(cmd *cobra.Command) {
 // No arguments cause a panic, and wrong arguments are reported as such, with the usage.
 func FuzzArguments(f *testing.F) {
 	for _, args := range []string{
-		"", "demo", "demo --numbers 7 --json", "demo --ttl=-3s", "list --table t --pool p", "list --table", "seed --size x", "reap -h", "help seed",
+		"", "demo", "demo --size 7 --json", "demo --ttl=-3s", "list --table t --pool p", "list --table", "seed --size x", "reap -h", "help seed",
 		"id 254863920394240012", "id -- -1", "exec -- true", "exec --table t --pool p -- sh -c x", "version --json=maybe", "--", "-", "--=", "demo -zzz", "completion bash", "__complete demo --",
 	} {
 		f.Add(strings.ReplaceAll(args, " ", "\x00"))

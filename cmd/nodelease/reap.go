@@ -24,7 +24,7 @@ func newReap(g *globals) *cobra.Command {
 			"reaping makes the table show only live holders. A lease is freed only if two scans, at least 40 seconds apart, find it\n" +
 			"unchanged: after an outage, holders need that time to renew. The command waits for the second scan, and when very many\n" +
 			"leases are due at once, for a third. Its findings are kept in the table, so it can be interrupted and run again. Then\n" +
-			"it deletes the service entries of dead processes. The reaper function does the same, one scan per run.",
+			"it clears the service entries of dead processes. The reaper function does the same, one scan per run.",
 		Example: "  nodelease reap --table leases --pool orders --dry-run\n  nodelease reap --table leases --pool orders",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -112,7 +112,7 @@ func reaped(r leasepool.ReapReport) text.Safe {
 	}
 	b.Printf("\n")
 	if r.Cleared > 0 {
-		b.Printf("%s of dead processes deleted from the services\n", count(r.Cleared, "entry", "entries"))
+		b.Printf("%s of dead processes cleared in the services\n", count(r.Cleared, "entry", "entries"))
 	}
 	if r.Braked {
 		b.Printf("so many were due at once that none was freed: their holders may be about to renew\n")

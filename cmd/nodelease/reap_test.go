@@ -43,7 +43,7 @@ func TestReapClearsEntries(t *testing.T) {
 		{"reap", "1 node ID held, 0 due, 0 freed\n"},
 		{"reap --dry-run", none},
 		{"reap --dry-run --json", `"cleared":0`},
-		{"reap", none + "2 entries of dead processes deleted from the services\n"},
+		{"reap", none + "2 entries of dead processes cleared in the services\n"},
 		{"reap", none},
 		{"reap --json", `"cleared":0`},
 	} {

@@ -18,7 +18,7 @@ var pageMutants = []mutant{
 	{"page: nobody reads while nobody looks", "cmd/nodelease/internal/ui/hub.go", `case s.idle == 0:`, `case true:`, pageOwn},
 	{"page: idle reading is as often as any", "cmd/nodelease/internal/ui/hub.go", `due = time.After(max(s.idle-s.every, 0))`, `due = time.After(0)`, pageOwn},
 	{"page: places that were looked up have no end", "cmd/nodelease/internal/ui/lists.go", `if len(l.known) >= mostLookups || l.known == nil {`, `if l.known == nil {`, pageOwn},
-	{"page: a search of the history takes parts of node IDs", "cmd/nodelease/internal/ui/news.go", `return strconv.Itoa(n.Number) == w.text`, `return strings.Contains(strconv.Itoa(n.Number), w.text)`, pageOwn},
+	{"page: a search of the history takes parts of node IDs", "cmd/nodelease/internal/ui/news.go", `return strconv.Itoa(n.NodeID) == w.text`, `return strings.Contains(strconv.Itoa(n.NodeID), w.text)`, pageOwn},
 	{"lease: a closed body breaks the connection", "pkg/lease/open.go", `plainBodies{lastaddress.Remember(transport)},`, `lastaddress.Remember(transport),`, leaseOwn},
 	{"cli: text of others begins a line", "cmd/nodelease/terminal.go", `b.WriteString(ansi.Truncate(word, room, "") + "\n" + strings.Repeat(" ", indent))`, `b.WriteString(ansi.Truncate(word, room, "") + "\n")`, cliOwn},
 	{"local: a name that anybody can register is answered", "internal/local/local.go", `!strings.Contains(strings.TrimSuffix(name, "."), ".") ||`, `name != "" ||`, "./internal/local"},

@@ -120,7 +120,7 @@ func TestSnapshotStates(t *testing.T) {
 	} {
 		b.acted("task-1", test.status, nil, "test", "")
 		b.table([]lease.Lease{test.lease})
-		if got := b.snapshot().Numbers[0].State; got != test.want {
+		if got := b.snapshot().NodeIDs[0].State; got != test.want {
 			t.Errorf("%s: shown as %s", name, got)
 		}
 	}
@@ -174,7 +174,7 @@ func TestLastFrame(t *testing.T) {
 	b.gone("task-1")
 	b.gone("task-2") // killed
 	s := b.snapshot()
-	if got, want := []string{s.Numbers[0].State, s.Numbers[1].State}, []string{"free", "dead"}; !slices.Equal(got, want) {
+	if got, want := []string{s.NodeIDs[0].State, s.NodeIDs[1].State}, []string{"free", "dead"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	var out bytes.Buffer

@@ -27,7 +27,7 @@ var looks = map[string]look{
 // inLegend lists the states in the order of the legend.
 var inLegend = []string{"held", "suspended", "frozen", "dead", "expired", "cooling", "free"}
 
-func (n Number) look() look {
+func (n NodeID) look() look {
 	if l, ok := looks[n.State]; ok {
 		return l
 	}
@@ -65,7 +65,7 @@ const (
 
 // grid draws the node IDs in the richest way that fits: cards, lines, or signs.
 func (s Snapshot) grid(width, height int) []string {
-	count := len(s.Numbers)
+	count := len(s.NodeIDs)
 	// shape uses the whole width to get few rows, and then no more columns than these rows need.
 	shape := func(cell int) (columns, rows int) {
 		columns = max(1, width/cell)
@@ -73,10 +73,10 @@ func (s Snapshot) grid(width, height int) []string {
 		return (count + max(rows, 1) - 1) / max(rows, 1), rows
 	}
 	if columns, rows := shape(cardWidth); 3*rows <= height+1 {
-		return tile(s.Numbers, columns, Number.card)
+		return tile(s.NodeIDs, columns, NodeID.card)
 	}
 	if columns, rows := shape(lineWidth); rows <= height {
-		return append(tile(s.Numbers, columns, Number.line), "")
+		return append(tile(s.NodeIDs, columns, NodeID.line), "")
 	}
 	columns := 64
 	for columns+8 > width && columns > 8 {
@@ -85,7 +85,7 @@ func (s Snapshot) grid(width, height int) []string {
 	var lines []string
 	for i := 0; i < count; i += columns {
 		line := faint.Render(fmt.Sprintf(" %5d ", i))
-		for _, n := range s.Numbers[i:min(i+columns, count)] {
+		for _, n := range s.NodeIDs[i:min(i+columns, count)] {
 			l := n.look()
 			line += l.style.Render(l.sign)
 		}
@@ -95,11 +95,11 @@ func (s Snapshot) grid(width, height int) []string {
 }
 
 // tile puts blocks of equal size side by side.
-func tile(numbers []Number, columns int, draw func(Number) string) []string {
+func tile(nodeIDs []NodeID, columns int, draw func(NodeID) string) []string {
 	var lines []string
-	for i := 0; i < len(numbers); i += columns {
+	for i := 0; i < len(nodeIDs); i += columns {
 		var blocks []string
-		for _, n := range numbers[i:min(i+columns, len(numbers))] {
+		for _, n := range nodeIDs[i:min(i+columns, len(nodeIDs))] {
 			blocks = append(blocks, draw(n))
 		}
 		lines = append(lines, strings.Split(lipgloss.JoinHorizontal(lipgloss.Top, blocks...), "\n")...)
@@ -108,7 +108,7 @@ func tile(numbers []Number, columns int, draw func(Number) string) []string {
 }
 
 // card shows a node ID with everything that is known about it, on two lines and an empty one.
-func (n Number) card() string {
+func (n NodeID) card() string {
 	l := n.look()
 	bar := " " + l.style.Render("┃") + " "
 	state := l.word
@@ -125,9 +125,9 @@ func (n Number) card() string {
 
 // makesIDs reports whether a node ID's holder may make IDs. A suspended holder may do so
 // while it has reserved milliseconds.
-func (n Number) makesIDs() bool { return n.State == taskHolding || n.State == taskSuspended }
+func (n NodeID) makesIDs() bool { return n.State == taskHolding || n.State == taskSuspended }
 
-func (n Number) version() string {
+func (n NodeID) version() string {
 	if n.Version == 0 {
 		return "" // the node ID was never held
 	}
@@ -135,7 +135,7 @@ func (n Number) version() string {
 }
 
 // line shows a node ID in one line.
-func (n Number) line() string {
+func (n NodeID) line() string {
 	l := n.look()
 	text := l.style.Render(fmt.Sprintf(" %s %4d", l.sign, n.Node)) + " " + n.Task + " " + faint.Render(n.version())
 	if n.makesIDs() {

@@ -10,7 +10,7 @@ import (
 // Options configure a demo. Begin with Defaults, because zero values are refused, not filled in.
 type Options struct {
 	Tasks    int           // size of the fleet: processes at a time, 1 to 200
-	Numbers  int           // size of the pool, 1 to 1024
+	Size     int           // size of the pool, 1 to 1024
 	Duration time.Duration // how long the fleet runs, at least 3 s
 	TTL      time.Duration // length of the leases, 1 s to 24 h
 	Wait     time.Duration // how long a task waits for a free node ID; 0 = not at all
@@ -25,7 +25,7 @@ type Options struct {
 // Defaults returns the options for a first run. The caller chooses the seed.
 func Defaults() Options {
 	return Options{
-		Tasks: 8, Numbers: 12, Duration: 25 * time.Second, TTL: 3 * time.Second, Wait: time.Hour,
+		Tasks: 8, Size: 12, Duration: 25 * time.Second, TTL: 3 * time.Second, Wait: time.Hour,
 		Table: "demo", Pool: "demo",
 	}
 }
@@ -34,7 +34,7 @@ func Defaults() Options {
 // leases to grow before the outage, and its pool has room for that.
 func OutageDefaults() Options {
 	o := Defaults()
-	o.Outage, o.Numbers, o.Duration, o.TTL = true, 32, time.Minute, 2*time.Second
+	o.Outage, o.Size, o.Duration, o.TTL = true, 32, time.Minute, 2*time.Second
 	return o
 }
 
@@ -45,8 +45,8 @@ func (o Options) Validate() error {
 	if o.Tasks < 1 || o.Tasks > 200 {
 		bad("--tasks %d: use 1 to 200; each is a process", o.Tasks)
 	}
-	if o.Numbers < 1 || o.Numbers > 1024 {
-		bad("--numbers %d: use 1 to 1024, as many node IDs as fit the default ID layout", o.Numbers)
+	if o.Size < 1 || o.Size > 1024 {
+		bad("--size %d: use 1 to 1024, as many node IDs as fit the default ID layout", o.Size)
 	}
 	if o.Duration < 3*time.Second || o.Duration > 24*time.Hour {
 		bad("--duration %v: use 3s to 24h", o.Duration)

@@ -12,12 +12,12 @@ func TestValidate(t *testing.T) {
 		want   []string // parts of the one error; empty: the options are valid
 	}{
 		"defaults":          {func(o *Options) {}, nil},
-		"one of one":        {func(o *Options) { o.Tasks, o.Numbers = 1, 1 }, nil},
-		"five on three":     {func(o *Options) { o.Tasks, o.Numbers = 5, 3 }, nil},
+		"one of one":        {func(o *Options) { o.Tasks, o.Size = 1, 1 }, nil},
+		"five on three":     {func(o *Options) { o.Tasks, o.Size = 5, 3 }, nil},
 		"shortest lease":    {func(o *Options) { o.TTL = time.Second }, nil},
 		"an hour":           {func(o *Options) { o.TTL = time.Hour }, nil},
-		"no node IDs":       {func(o *Options) { o.Numbers = 0 }, []string{"--numbers 0: use 1 to 1024"}},
-		"too many node IDs": {func(o *Options) { o.Numbers = 70000 }, []string{"--numbers 70000: use 1 to 1024"}},
+		"no node IDs":       {func(o *Options) { o.Size = 0 }, []string{"--size 0: use 1 to 1024"}},
+		"too many node IDs": {func(o *Options) { o.Size = 70000 }, []string{"--size 70000: use 1 to 1024"}},
 		"no tasks":          {func(o *Options) { o.Tasks = 0 }, []string{"--tasks 0"}},
 		"negative lease":    {func(o *Options) { o.TTL = -time.Second }, []string{"--ttl -1s: use 1s to 24h"}},
 		"odd lease":         {func(o *Options) { o.TTL = 1500*time.Millisecond + 1 }, []string{"whole milliseconds"}},
@@ -27,8 +27,8 @@ func TestValidate(t *testing.T) {
 		"outage":            {func(o *Options) { o.Outage = true }, nil},
 		"outage defaults":   {func(o *Options) { *o = OutageDefaults() }, nil},
 		"outage of an hour": {func(o *Options) { o.Outage, o.TTL = true, time.Hour }, []string{"use --duration"}},
-		"all at once": {func(o *Options) { o.Tasks, o.Numbers, o.TTL, o.Port = -1, -1, 0, -1 },
-			[]string{"--tasks", "--numbers", "--ttl", "--port"}},
+		"all at once": {func(o *Options) { o.Tasks, o.Size, o.TTL, o.Port = -1, -1, 0, -1 },
+			[]string{"--tasks", "--size", "--ttl", "--port"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := options(test.change).Validate()

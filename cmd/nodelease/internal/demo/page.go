@@ -62,7 +62,7 @@ func (b *Board) servePage(ctx context.Context, page *ui.Server, l net.Listener) 
 // marks returns the node IDs whose processes are frozen, dead or suspended.
 func (b *Board) marks() map[int]string {
 	marks := map[int]string{}
-	for _, n := range b.snapshot().Numbers {
+	for _, n := range b.snapshot().NodeIDs {
 		switch n.State {
 		case taskSuspended, taskFrozen, taskDead:
 			marks[n.Node] = n.State

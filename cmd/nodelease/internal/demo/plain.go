@@ -28,12 +28,12 @@ func (p Plain) Run(ctx context.Context, b *Board) error {
 		case <-tick.C:
 			s := b.snapshot()
 			held := 0
-			for _, n := range s.Numbers {
+			for _, n := range s.NodeIDs {
 				if n.State == taskHolding {
 					held++
 				}
 			}
-			b.Tell("so far", "%d of %d node IDs held, %s IDs compared, %s a second, %d duplicates", held, s.Options.Numbers, thousands(s.IDs), thousands(int(s.PerSecond)), s.Duplicates)
+			b.Tell("so far", "%d of %d node IDs held, %s IDs compared, %s a second, %d duplicates", held, s.Options.Size, thousands(s.IDs), thousands(int(s.PerSecond)), s.Duplicates)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func makePlan(o Options) []step {
 	begin, end := o.Duration/10, o.Duration-max(o.Duration/10, time.Second)
 	// Actions are frequent enough to be worth watching, but not so frequent that more node
 	// IDs rest than are held.
-	every := min(max(1300*time.Millisecond, 3*o.TTL/2/time.Duration(min(o.Tasks, o.Numbers))), o.Duration/8)
+	every := min(max(1300*time.Millisecond, 3*o.TTL/2/time.Duration(min(o.Tasks, o.Size))), o.Duration/8)
 	if o.Outage {
 		p.quietFrom = o.Duration * 9 / 20
 		p.quietUntil = p.quietFrom + o.outage() + o.TTL/2

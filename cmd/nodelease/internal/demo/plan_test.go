@@ -34,7 +34,7 @@ func TestPlan(t *testing.T) {
 		"outage":     OutageDefaults(),
 		"25 s of it": options(func(o *Options) { o.Outage = true }),
 		"short":      options(func(o *Options) { o.TTL, o.Duration = time.Second, 8*time.Second }),
-		"five three": options(func(o *Options) { o.Tasks, o.Numbers = 5, 3 }),
+		"five three": options(func(o *Options) { o.Tasks, o.Size = 5, 3 }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for o.Seed = range 200 {
@@ -99,7 +99,7 @@ func TestPlanWithoutRoom(t *testing.T) {
 	for name, o := range map[string]Options{
 		"a lease longer than the demo": options(func(o *Options) { o.TTL = time.Hour }),
 		"the shortest":                 options(func(o *Options) { o.Duration = 3 * time.Second }),
-		"one task":                     options(func(o *Options) { o.Tasks, o.Numbers = 1, 1 }),
+		"one task":                     options(func(o *Options) { o.Tasks, o.Size = 1, 1 }),
 	} {
 		for o.Seed = range 50 {
 			for _, s := range makePlan(o) {

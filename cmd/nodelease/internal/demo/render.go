@@ -35,7 +35,7 @@ func (s Snapshot) render(width, height int) string {
 }
 
 func (s Snapshot) title(width int) string {
-	left := " " + bold.Render("nodelease demo") + faint.Render(fmt.Sprintf("  %s on %s, leases of %v, seed %d", Count(s.Options.Tasks, "task"), Count(s.Options.Numbers, "node ID"), s.TTL, s.Seed))
+	left := " " + bold.Render("nodelease demo") + faint.Render(fmt.Sprintf("  %s on %s, leases of %v, seed %d", Count(s.Options.Tasks, "task"), Count(s.Options.Size, "node ID"), s.TTL, s.Seed))
 	right := fmt.Sprintf("%.1f s of %.0f s ", min(s.Elapsed, s.Duration).Seconds(), s.Duration.Seconds())
 	return spread(left, right, width)
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-func testSnapshot(numbers, news int) Snapshot {
+func testSnapshot(nodeIDs, news int) Snapshot {
 	s := Snapshot{Options: Defaults(), Elapsed: 12 * time.Second, PerSecond: 123456, History: []float64{0, 1, 5, 9}}
 	s.IDs = 12345678
 	states := []string{"held", "suspended", "frozen", "dead", "expired", "cooling", "free"}
-	for n := range numbers {
-		s.Numbers = append(s.Numbers, Number{Node: n, State: states[n%len(states)], Task: fmt.Sprintf("task-%d", n), Version: int64(n), PerSecond: 99999, ClockOff: time.Duration(n % 2)})
+	for n := range nodeIDs {
+		s.NodeIDs = append(s.NodeIDs, NodeID{Node: n, State: states[n%len(states)], Task: fmt.Sprintf("task-%d", n), Version: int64(n), PerSecond: 99999, ClockOff: time.Duration(n % 2)})
 	}
 	for n := range news {
 		s.News = append(s.News, News{At: time.Duration(n) * time.Second, Kind: "claimed", Text: fmt.Sprintf("news %d: %s", n, strings.Repeat("long ", 40))})
@@ -27,20 +27,20 @@ func testSnapshot(numbers, news int) Snapshot {
 // latest events are visible if there is room for any.
 func TestRenderFits(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {200, 60}, {40, 12}, {120, 20}, {10, 3}, {1, 1}} {
-		for _, numbers := range []int{0, 1, 12, 100, 1024} {
+		for _, nodeIDs := range []int{0, 1, 12, 100, 1024} {
 			width, height := size[0], size[1]
-			text := testSnapshot(numbers, 50).render(width, height)
+			text := testSnapshot(nodeIDs, 50).render(width, height)
 			lines := strings.Split(text, "\n")
 			if len(lines) > height {
-				t.Errorf("%d node IDs on %v: got %d lines, want at most its height", numbers, size, len(lines))
+				t.Errorf("%d node IDs on %v: got %d lines, want at most its height", nodeIDs, size, len(lines))
 			}
 			for _, line := range lines {
 				if w := lipgloss.Width(line); w > width {
-					t.Errorf("%d node IDs on %v: got %d cells, want at most its width: %q", numbers, size, w, line)
+					t.Errorf("%d node IDs on %v: got %d cells, want at most its width: %q", nodeIDs, size, w, line)
 				}
 			}
 			if height >= 20 && !strings.Contains(text, "news 49") {
-				t.Errorf("%d node IDs on %v: the latest events are not shown", numbers, size)
+				t.Errorf("%d node IDs on %v: the latest events are not shown", nodeIDs, size)
 			}
 		}
 	}

@@ -86,10 +86,10 @@ func show(ctx context.Context, o Options, view View, b *Board) error {
 	}()
 	b.Tell("server", "an embedded DynamoDB, process %d, on %s", d.server.pid(), d.server.endpoint)
 	store := lease.NewDynamoDB(client(d.server.endpoint), o.Table)
-	if _, err = leasepool.Open(store, o.Pool).Seed(ctx, leasepool.Spec{Size: o.Numbers}); err != nil {
+	if _, err = leasepool.Open(store, o.Pool).Seed(ctx, leasepool.Spec{Size: o.Size}); err != nil {
 		return err
 	}
-	b.Tell("seeded", "pool %q with %s", o.Pool, Count(o.Numbers, "node ID"))
+	b.Tell("seeded", "pool %q with %s", o.Pool, Count(o.Size, "node ID"))
 	b.Tell("look", "nodelease list --endpoint %s --table %s --pool %s", d.server.endpoint, o.Table, o.Pool)
 
 	var page *ui.Server

@@ -47,7 +47,7 @@ func (d *director) start(s *slot) error {
 		d.exits <- s
 	}()
 	// As the clocks of machines differ, each task's clock is a little wrong from the start.
-	rng := rand.New(rand.NewPCG(d.Seed, uint64(d.started))) //nolint:gosec // a seed of random numbers
+	rng := rand.New(rand.NewPCG(d.Seed, uint64(d.started))) //nolint:gosec // a seed of random nodeIDs
 	off := time.Duration(rng.Int64N(int64(d.skew()))) - d.skew()/2
 	// An error means that the task is already dead; its exit has the reason.
 	_ = t.tell(taskSpec{

@@ -15,7 +15,7 @@ type Snapshot struct {
 	Elapsed   time.Duration
 	PerSecond float64
 	History   []float64 // earlier values of PerSecond, oldest first
-	Numbers   []Number
+	NodeIDs   []NodeID
 	Homeless  []string // live tasks that have no node ID
 	Outage    bool
 	Leader    string // the task that leads; empty: none yet
@@ -23,8 +23,8 @@ type Snapshot struct {
 	News      []News // oldest first
 }
 
-// Number is one node ID of the pool.
-type Number struct {
+// NodeID is one node ID of the pool.
+type NodeID struct {
 	Node      int
 	State     string // of the holder: held, suspended, frozen, dead; or of the item: free, held, expired, cooling
 	Task      string // who holds it
@@ -44,7 +44,7 @@ func (b *Board) snapshot() Snapshot {
 		History: slices.Clone(b.history), Outage: !b.out.IsZero(), Leader: b.leader, PageURL: b.pageURL, News: slices.Clone(b.news),
 	}
 	for _, l := range b.leases {
-		n := Number{Node: l.NodeID, State: string(l.State(now)), Version: l.Version}
+		n := NodeID{Node: l.NodeID, State: string(l.State(now)), Version: l.Version}
 		if l.Holder != "" {
 			n.Task = l.Task
 			t := b.tasks[l.Task]
@@ -55,7 +55,7 @@ func (b *Board) snapshot() Snapshot {
 				n.State, n.PerSecond, n.ClockOff = t.status, t.rate.perSecond, t.clockOff
 			}
 		}
-		s.Numbers = append(s.Numbers, n)
+		s.NodeIDs = append(s.NodeIDs, n)
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(b.tasks), byNumber) {
 		if t := b.tasks[name]; t.node < 0 && t.status != taskDead {

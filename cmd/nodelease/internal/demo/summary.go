@@ -13,7 +13,7 @@ type Summary struct {
 	Duplicates int     `json:"duplicates"` // IDs that any task had made before
 	Kills      int     `json:"kills"`      // tasks killed with kill -9
 	Freezes    int     `json:"freezes"`    // tasks stopped for longer than their lease
-	Claims     int     `json:"claims"`     // numbers claimed
+	Claims     int     `json:"claims"`     // nodeIDs claimed
 	Renewals   int     `json:"renewals"`   // confirmed renewals
 	Lost       int     `json:"lost"`       // leases lost to another holder, or freed
 	Suspended  int     `json:"suspended"`  // deadlines that passed unconfirmed

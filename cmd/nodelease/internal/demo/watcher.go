@@ -69,7 +69,7 @@ func (w *watcher) look(ctx context.Context) ([]lease.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
 	var leases []lease.Lease
-	for i := range (protocol.PoolItem{Size: w.Numbers}).Groups() {
+	for i := range (protocol.PoolItem{Size: w.Size}).Groups() {
 		g, err := w.store.Group(ctx, w.Pool, i)
 		if err != nil {
 			return nil, err

@@ -61,7 +61,7 @@ func fields(query string) (words []string) {
 }
 
 // matches reports whether every word matches a node ID.
-func (f filter) matches(n *number) bool {
+func (f filter) matches(n *nodeID) bool {
 	for _, w := range f {
 		if !w.matches(n) {
 			return false
@@ -70,7 +70,7 @@ func (f filter) matches(n *number) bool {
 	return true
 }
 
-func (w word) matches(n *number) bool {
+func (w word) matches(n *nodeID) bool {
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), w.text) }
 	switch w.key {
 	case "state":
@@ -94,11 +94,11 @@ func (w word) matches(n *number) bool {
 
 // isSession reports whether a text is the whole session or the part that is shown. Other
 // parts never match, because such matches could be used to guess the session.
-func (n *number) isSession(text string) bool {
+func (n *nodeID) isSession(text string) bool {
 	return n.Held && text != "" && (text == strings.ToLower(n.holder) || text == strings.ToLower(strings.TrimPrefix(n.Session, "…")))
 }
 
-func (n *number) metadata(text string) bool {
+func (n *nodeID) metadata(text string) bool {
 	for k, v := range n.Metadata {
 		if strings.Contains(strings.ToLower(k+"="+v), text) {
 			return true
@@ -109,16 +109,16 @@ func (n *number) metadata(text string) bool {
 
 // find lists the node IDs that match, those with a holder first. An empty search
 // lists the holders.
-func (m *model) find(query string) (found []*number) {
-	found = []*number{} // never null in JSON
+func (m *model) find(query string) (found []*nodeID) {
+	found = []*nodeID{} // never null in JSON
 	f := parse(query)
 	waits := m.waits(time.Now())
 	for i := range f {
 		f[i].waits = waits
 	}
 	for g := range m.groups {
-		for i := range m.groups[g].numbers {
-			n := &m.groups[g].numbers[i]
+		for i := range m.groups[g].nodeIDs {
+			n := &m.groups[g].nodeIDs[i]
 			if len(f) == 0 && !n.Held {
 				continue
 			}
@@ -128,7 +128,7 @@ func (m *model) find(query string) (found []*number) {
 		}
 	}
 	id := strings.TrimSpace(query)
-	rank := func(n *number) int {
+	rank := func(n *nodeID) int {
 		switch {
 		case strconv.Itoa(n.ID) == id:
 			return 0
@@ -137,26 +137,26 @@ func (m *model) find(query string) (found []*number) {
 		}
 		return 2
 	}
-	slices.SortStableFunc(found, func(a, b *number) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(found, func(a, b *nodeID) int { return rank(a) - rank(b) })
 	return found
 }
 
 // order sorts node IDs by a column; a minus sign reverses the order. Node IDs without a
 // value come last in both directions.
-func order(found []*number, by string) {
+func order(found []*nodeID, by string) {
 	by, down := strings.CutPrefix(by, "-")
-	column := map[string]func(n *number) (int64, string, bool){
-		"n":       func(n *number) (int64, string, bool) { return int64(n.ID), "", true },
-		"state":   func(n *number) (int64, string, bool) { return int64(slices.Index(states, n.State)), "", true },
-		"task":    func(n *number) (int64, string, bool) { return 0, n.Task, n.Task != "" },
-		"since":   func(n *number) (int64, string, bool) { return n.Since, "", n.Since != 0 },
-		"expires": func(n *number) (int64, string, bool) { return n.Expires, "", n.Expires != 0 },
-		"version": func(n *number) (int64, string, bool) { return n.Version, "", n.Version != 0 },
+	column := map[string]func(n *nodeID) (int64, string, bool){
+		"n":       func(n *nodeID) (int64, string, bool) { return int64(n.ID), "", true },
+		"state":   func(n *nodeID) (int64, string, bool) { return int64(slices.Index(states, n.State)), "", true },
+		"task":    func(n *nodeID) (int64, string, bool) { return 0, n.Task, n.Task != "" },
+		"since":   func(n *nodeID) (int64, string, bool) { return n.Since, "", n.Since != 0 },
+		"expires": func(n *nodeID) (int64, string, bool) { return n.Expires, "", n.Expires != 0 },
+		"version": func(n *nodeID) (int64, string, bool) { return n.Version, "", n.Version != 0 },
 	}[by]
 	if column == nil {
 		return // unsorted
 	}
-	slices.SortStableFunc(found, func(a, b *number) int {
+	slices.SortStableFunc(found, func(a, b *nodeID) int {
 		x, s, hasA := column(a)
 		y, t, hasB := column(b)
 		if hasA != hasB {

@@ -127,7 +127,7 @@ func sheetOf[T any](r *http.Request, all []T) (sheet, []T) {
 // foundMessage is the answer to a search: one page of the node IDs found.
 type foundMessage struct {
 	sheet
-	First  []*number   `json:"first"`
+	First  []*nodeID   `json:"first"`
 	Named  []int       `json:"named"`  // found node IDs, among those that the page shows
 	Groups map[int]int `json:"groups"` // how many in each group
 }

@@ -277,7 +277,7 @@ func TestForeignText(t *testing.T) {
 	m.read(0, protocol.Group{Leases: []protocol.Lease{
 		{NodeID: 0, Holder: session, Task: strings.Repeat("t", 100_000) + "\n", ExpiresAt: at.Add(time.Minute), Metadata: metadata},
 	}}, at, newChange())
-	body, err := json.Marshal(m.groups[0].numbers[0])
+	body, err := json.Marshal(m.groups[0].nodeIDs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,8 +292,8 @@ func TestForeignText(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	all := func() []*number {
-		return []*number{{ID: 1, Task: "api/10", Expires: 30}, {ID: 2, Task: "api/9", Expires: 20}, {ID: 3}, {ID: 4, Task: "api/9", Expires: 40}}
+	all := func() []*nodeID {
+		return []*nodeID{{ID: 1, Task: "api/10", Expires: 30}, {ID: 2, Task: "api/9", Expires: 20}, {ID: 3}, {ID: 4, Task: "api/9", Expires: 40}}
 	}
 	for by, want := range map[string][]int{"": {1, 2, 3, 4}, "-n": {4, 3, 2, 1}, "task": {2, 4, 1, 3}, "-task": {1, 2, 4, 3}, "expires": {2, 1, 4, 3}, "-expires": {4, 1, 2, 3}, "nonsense": {1, 2, 3, 4}} {
 		found := all()
@@ -311,7 +311,7 @@ func TestOrder(t *testing.T) {
 func TestHistoryIsBoundedAndSearched(t *testing.T) {
 	var s Server
 	for i := range mostKept + mostKept/10 + 1 {
-		s.keep(news{Number: i % 100, Kind: []string{"claimed", "released"}[i%2], Text: "api/" + strconv.Itoa(i)})
+		s.keep(news{NodeID: i % 100, Kind: []string{"claimed", "released"}[i%2], Text: "api/" + strconv.Itoa(i)})
 	}
 	if got := len(s.kept); got != mostKept {
 		t.Errorf("got %d events, want %d", got, mostKept)

@@ -169,12 +169,12 @@ func (s *Server) close(p *page) {
 	delete(s.pages, p)
 }
 
-// Tell adds an event that the table does not show. Number is -1 if it concerns no node
+// Tell adds an event that the table does not show. node is -1 if the event concerns no node
 // ID.
-func (s *Server) Tell(number int, kind, text string) {
+func (s *Server) Tell(node int, kind, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := news{Number: number, Kind: kind, Text: text, At: time.Now().UnixMilli()}
+	n := news{NodeID: node, Kind: kind, Text: text, At: time.Now().UnixMilli()}
 	s.keep(n)
 	s.tell(n)
 }

@@ -20,8 +20,8 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 		defer s.close(p)
 
 		all := next[allMessage](t, p, "all")
-		n := all.Numbers[3]
-		if !all.Whole || len(all.Numbers) != 12 || n.State != lease.Held || n.Task != "api/3" || n.Version != 1 || n.Since == 0 || n.Metadata["zone"] != "a" {
+		n := all.NodeIDs[3]
+		if !all.Whole || len(all.NodeIDs) != 12 || n.State != lease.Held || n.Task != "api/3" || n.Version != 1 || n.Since == 0 || n.Metadata["zone"] != "a" {
 			t.Errorf("got %+v, %+v, want all 12 node IDs and the holder of 3", all, n)
 		}
 		if all.Total.of(lease.Held) != 1 || all.Total.of(lease.Free) != 11 || all.Used < 8 || all.Used > 9 || len(all.News) != 0 {
@@ -30,7 +30,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 
 		first := store.claim(t, 7, "api/7", 15*time.Second)
 		turn := next[turnMessage](t, p, "turn")
-		if len(turn.Numbers) != 1 || turn.Numbers[0].ID != 7 || turn.Point.Claimed != 1 || len(turn.News) != 1 || turn.News[0].Kind != "claimed" {
+		if len(turn.NodeIDs) != 1 || turn.NodeIDs[0].ID != 7 || turn.Point.Claimed != 1 || len(turn.News) != 1 || turn.News[0].Kind != "claimed" {
 			t.Errorf("got %+v, want one claim, of node ID 7", turn)
 		}
 
@@ -47,7 +47,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			t.Fatal(res, err)
 		}
 		turn = next[turnMessage](t, p, "turn")
-		if len(turn.Numbers) != 0 || len(turn.Beats) != 1 || turn.Beats[0] != (beat{7, now.Add(time.Minute).UnixMilli(), now.Add(time.Minute).UnixMilli(), 1, now.Add(time.Minute - 3*time.Second).UnixMilli()}) {
+		if len(turn.NodeIDs) != 0 || len(turn.Beats) != 1 || turn.Beats[0] != (beat{7, now.Add(time.Minute).UnixMilli(), now.Add(time.Minute).UnixMilli(), 1, now.Add(time.Minute - 3*time.Second).UnixMilli()}) {
 			t.Errorf("got %+v, want only the renewal of 7", turn)
 		}
 
@@ -59,7 +59,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 		if err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
-		if turn = next[turnMessage](t, p, "turn"); len(turn.Numbers) != 1 || turn.Numbers[0].Metadata["zone"] != "b" {
+		if turn = next[turnMessage](t, p, "turn"); len(turn.NodeIDs) != 1 || turn.NodeIDs[0].Metadata["zone"] != "b" {
 			t.Errorf("got %+v, want the metadata of one node ID", turn)
 		}
 
@@ -73,7 +73,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 		for len(turn.News) == 0 {
 			turn = next[turnMessage](t, p, "turn")
 		}
-		if turn.News[0].Kind != "expired" || turn.News[0].Number != 3 || turn.Numbers[0].State != lease.Expired || turn.Point.Ended != 0 {
+		if turn.News[0].Kind != "expired" || turn.News[0].NodeID != 3 || turn.NodeIDs[0].State != lease.Expired || turn.Point.Ended != 0 {
 			t.Errorf("got %+v, want the expiry of node ID 3", turn)
 		}
 
@@ -85,7 +85,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 		}
 		store.claim(t, 3, "api/new", 15*time.Second)
 		turn = next[turnMessage](t, p, "turn")
-		if turn.Point.Claimed != 1 || turn.Point.Ended != 1 || turn.Numbers[0].Version != 2 {
+		if turn.Point.Claimed != 1 || turn.Point.Ended != 1 || turn.NodeIDs[0].Version != 2 {
 			t.Errorf("got %+v, want one claim and one end", turn)
 		}
 	})
@@ -134,8 +134,8 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 		defer s.close(p)
 
 		all := next[allMessage](t, p, "all")
-		if all.Whole || len(all.Groups) != 256 || len(all.Numbers) != protocol.GroupSize || all.Numbers[64].Task != "far/1" {
-			t.Fatalf("got %d groups, %d node IDs, %+v, want 256 groups and those of one", len(all.Groups), len(all.Numbers), all.Numbers[64])
+		if all.Whole || len(all.Groups) != 256 || len(all.NodeIDs) != protocol.GroupSize || all.NodeIDs[64].Task != "far/1" {
+			t.Fatalf("got %d groups, %d node IDs, %+v, want 256 groups and those of one", len(all.Groups), len(all.NodeIDs), all.NodeIDs[64])
 		}
 		store.read()
 
@@ -149,7 +149,7 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 		// For a change in another group, the page receives only the counts.
 		store.claim(t, 5, "near/1", time.Hour)
 		turn := next[turnMessage](t, p, "turn")
-		if len(turn.Numbers) != 0 || len(turn.Groups) != 1 || turn.Groups[0].of(lease.Held) != 1 || turn.Total.of(lease.Held) != 2 {
+		if len(turn.NodeIDs) != 0 || len(turn.Groups) != 1 || turn.Groups[0].of(lease.Held) != 1 || turn.Total.of(lease.Held) != 2 {
 			t.Errorf("got %+v, want a change of one group", turn)
 		}
 
@@ -175,15 +175,15 @@ func TestAPoolThatGrowsIsShownByGroup(t *testing.T) {
 		s, store := started(t, 1024)
 		p := s.open(-1)
 		defer s.close(p)
-		if all := next[allMessage](t, p, "all"); !all.Whole || len(all.Numbers) != 1024 {
+		if all := next[allMessage](t, p, "all"); !all.Whole || len(all.NodeIDs) != 1024 {
 			t.Fatalf("got %+v, want all 1,024 node IDs", all)
 		}
 		next[turnMessage](t, p, "turn")
 		if _, err := leasepool.Open(store, "orders").Resize(t.Context(), leasepool.Spec{Size: 2048}); err != nil {
 			t.Fatal(err)
 		}
-		if all := next[allMessage](t, p, "all"); all.Whole || len(all.Groups) != 8 || len(all.Numbers) != 0 || all.Size != 2048 {
-			t.Errorf("got %d groups, %d node IDs, want 8 and none", len(all.Groups), len(all.Numbers))
+		if all := next[allMessage](t, p, "all"); all.Whole || len(all.Groups) != 8 || len(all.NodeIDs) != 0 || all.Size != 2048 {
+			t.Errorf("got %d groups, %d node IDs, want 8 and none", len(all.Groups), len(all.NodeIDs))
 		}
 		next[turnMessage](t, p, "turn")
 	})
@@ -272,12 +272,12 @@ func TestEveryState(t *testing.T) {
 		defer s.close(p)
 		all := next[allMessage](t, p, "all")
 		want := []lease.State{lease.Free, lease.Held, lease.Expired, lease.Cooling, corrupt, lease.Free, lease.Free, lease.Free, lease.Free, lease.Free, lease.Retired, lease.Retired}
-		for i, n := range all.Numbers {
+		for i, n := range all.NodeIDs {
 			if n.State != want[i] {
 				t.Errorf("node ID %d: got %s, want %s", i, n.State, want[i])
 			}
 		}
-		if n := all.Numbers[4]; n.Note != "no version" {
+		if n := all.NodeIDs[4]; n.Note != "no version" {
 			t.Errorf("got %+v, want Note no version", n)
 		}
 		stats, err := leasepool.Open(store, "orders").Stats(t.Context())

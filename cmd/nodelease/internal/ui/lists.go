@@ -51,8 +51,8 @@ func (s *Server) serveMembers(w http.ResponseWriter, r *http.Request) {
 // that [cluster.LowestSession] elects.
 func (m *model) members() (all []member) {
 	for g := range m.groups {
-		for i := range m.groups[g].numbers {
-			n := &m.groups[g].numbers[i]
+		for i := range m.groups[g].nodeIDs {
+			n := &m.groups[g].nodeIDs[i]
 			if n.State == lease.Held && n.member != nil {
 				all = append(all, shownMember(n, *n.member))
 			}
@@ -62,7 +62,7 @@ func (m *model) members() (all []member) {
 	return all
 }
 
-func shownMember(n *number, m cluster.Member) member {
+func shownMember(n *nodeID, m cluster.Member) member {
 	return member{ID: n.ID, Name: text.Line(m.Name), Session: shown(m.SessionID), Since: began(m.SessionID), Expires: n.Expires, Meta: lines(m.Metadata), session: m.SessionID}
 }
 

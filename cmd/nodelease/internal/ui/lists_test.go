@@ -129,7 +129,7 @@ func TestHistoryWhileNobodyLooks(t *testing.T) {
 		p := s.open(-1)
 		defer s.close(p)
 		all := next[allMessage](t, p, "all")
-		if len(all.News) != 1 || all.News[0].Kind != "claimed" || all.News[0].Number != 7 {
+		if len(all.News) != 1 || all.News[0].Kind != "claimed" || all.News[0].NodeID != 7 {
 			t.Errorf("got %+v, want the claim of 7", all.News)
 		}
 		claimed := 0

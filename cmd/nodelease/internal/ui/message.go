@@ -19,9 +19,9 @@ type status struct {
 	Used  float64 `json:"used"`
 	// Late are the leases that expire next, and Expired those that expired last. The
 	// counts include leases that are not listed.
-	Late         []*number `json:"late"`
+	Late         []*nodeID `json:"late"`
 	LateCount    int       `json:"late_count"`
-	Expired      []*number `json:"expired"`
+	Expired      []*nodeID `json:"expired"`
 	ExpiredCount int       `json:"expired_count"`
 	// Waits is [model.waits]. Outage describes the effect of an outage of DynamoDB that began now.
 	Waits   int64          `json:"waits,omitempty"`
@@ -58,7 +58,7 @@ type allMessage struct {
 	Whole     bool      `json:"whole"` // the message contains every node ID; otherwise only those of Group
 	Group     int       `json:"group"`
 	Groups    []counts  `json:"groups"`
-	Numbers   []*number `json:"numbers"`
+	NodeIDs   []*nodeID `json:"node_ids"`
 	History   history   `json:"history"`
 	News      []news    `json:"news"`
 }
@@ -68,7 +68,7 @@ type turnMessage struct {
 	status
 	Point   *point         `json:"point,omitempty"`
 	Groups  map[int]counts `json:"groups,omitempty"`
-	Numbers []*number      `json:"numbers,omitempty"`
+	NodeIDs []*nodeID      `json:"node_ids,omitempty"`
 	Beats   []beat         `json:"beats,omitempty"`
 	News    []news         `json:"news,omitempty"`
 }
@@ -76,7 +76,7 @@ type turnMessage struct {
 func (s *Server) status() status {
 	now := time.Now()
 	next, expired := s.model.late()
-	first := func(all []*number, most int) []*number { return append([]*number{}, all[:min(len(all), most)]...) } // never null in JSON
+	first := func(all []*nodeID, most int) []*nodeID { return append([]*nodeID{}, all[:min(len(all), most)]...) } // never null in JSON
 	return status{
 		Now: now.UnixMilli(), Waits: s.model.waits(now), Outage: s.model.outage(now).Text(now), Size: s.model.pool.Size, Open: s.model.pool.OpenGroups, Total: s.model.total, Used: used(s.model.total),
 		Late: first(next, mostLate), LateCount: len(next), Expired: first(expired, mostExpired), ExpiredCount: len(expired),
@@ -96,8 +96,8 @@ func (s *Server) all(p *page) allMessage {
 	for g := range s.model.groups {
 		m.Groups = append(m.Groups, s.model.groups[g].counts)
 		if s.shows(p, g) {
-			for i := range s.model.groups[g].numbers {
-				m.Numbers = append(m.Numbers, &s.model.groups[g].numbers[i])
+			for i := range s.model.groups[g].nodeIDs {
+				m.NodeIDs = append(m.NodeIDs, &s.model.groups[g].nodeIDs[i])
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func (s *Server) changed(p *page, c *change) turnMessage {
 	}
 	for g := range s.model.groups {
 		if s.shows(p, g) {
-			m.Numbers = append(m.Numbers, c.numbers[g]...)
+			m.NodeIDs = append(m.NodeIDs, c.nodeIDs[g]...)
 			m.Beats = append(m.Beats, c.beats[g]...)
 		}
 	}

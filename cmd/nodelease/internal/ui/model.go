@@ -25,7 +25,7 @@ type model struct {
 // group is one group as last read.
 type group struct {
 	readAt  time.Time
-	numbers []number // in the order of their node IDs, beginning with the group's first
+	nodeIDs []nodeID // in the order of their node IDs, beginning with the group's first
 	counts  counts
 }
 
@@ -34,14 +34,14 @@ type churn struct{ claimed, ended int }
 
 // change contains the changes that one turn found.
 type change struct {
-	numbers map[int][]*number // by group: node IDs that changed by more than a renewal
+	nodeIDs map[int][]*nodeID // by group: node IDs that changed by more than a renewal
 	beats   map[int][]beat    // by group: renewals
 	groups  map[int]counts    // counts of the groups in which they changed
 	news    []news
 }
 
 func newChange() *change {
-	return &change{numbers: map[int][]*number{}, beats: map[int][]beat{}, groups: map[int]counts{}}
+	return &change{nodeIDs: map[int][]*nodeID{}, beats: map[int][]beat{}, groups: map[int]counts{}}
 }
 
 // read records the result of reading a group.
@@ -54,17 +54,17 @@ func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 	now := m.show(index, got, at)
 	for i := range now {
 		n := &now[i]
-		if i >= len(g.numbers) {
-			c.numbers[index] = append(c.numbers[index], n)
+		if i >= len(g.nodeIDs) {
+			c.nodeIDs[index] = append(c.nodeIDs[index], n)
 			continue
 		}
-		old := &g.numbers[i]
+		old := &g.nodeIDs[i]
 		if !first {
 			m.compare(old, n, c)
 		}
 		switch {
 		case !same(old, n):
-			c.numbers[index] = append(c.numbers[index], n)
+			c.nodeIDs[index] = append(c.nodeIDs[index], n)
 		case old.beat() != n.beat():
 			c.beats[index] = append(c.beats[index], n.beat())
 		}
@@ -79,12 +79,12 @@ func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 	for i := range sum {
 		m.total[i] += sum[i] - g.counts[i]
 	}
-	*g = group{readAt: at, numbers: now, counts: sum}
+	*g = group{readAt: at, nodeIDs: now, counts: sum}
 }
 
 // show arranges a group's items by node ID. A node ID that should have an item and has none
 // is shown as missing.
-func (m *model) show(index int, got protocol.Group, at time.Time) []number {
+func (m *model) show(index int, got protocol.Group, at time.Time) []nodeID {
 	from := index * protocol.GroupSize
 	size := min(m.pool.Size-from, protocol.GroupSize)
 	for _, l := range got.Leases {
@@ -93,28 +93,28 @@ func (m *model) show(index int, got protocol.Group, at time.Time) []number {
 	for _, c := range got.Corrupt {
 		size = max(size, c.NodeID-from+1)
 	}
-	numbers := make([]number, max(size, 0))
-	for i := range numbers {
-		numbers[i] = number{ID: from + i, State: missing}
+	nodeIDs := make([]nodeID, max(size, 0))
+	for i := range nodeIDs {
+		nodeIDs[i] = nodeID{ID: from + i, State: missing}
 	}
 	for _, l := range got.Leases {
-		numbers[l.NodeID-from] = show(lease.Lease(l), m.pool, at)
+		nodeIDs[l.NodeID-from] = show(lease.Lease(l), m.pool, at)
 	}
 	for _, c := range got.Corrupt {
-		numbers[c.NodeID-from] = number{ID: c.NodeID, State: corrupt, Note: text.Error(c.Err)}
+		nodeIDs[c.NodeID-from] = nodeID{ID: c.NodeID, State: corrupt, Note: text.Error(c.Err)}
 	}
-	return numbers
+	return nodeIDs
 }
 
 // same reports whether two reads of a node ID differ by no more than a renewal.
-func same(a, b *number) bool {
+func same(a, b *nodeID) bool {
 	return a.State == b.State && a.holder == b.holder && a.Version == b.Version && a.Task == b.Task && a.Note == b.Note && a.TTL == b.TTL && a.Grown == b.Grown && maps.Equal(a.Metadata, b.Metadata)
 }
 
 // compare adds the changes of a node ID between two reads to c.
-func (m *model) compare(old, n *number, c *change) {
+func (m *model) compare(old, n *nodeID, c *change) {
 	say := func(kind, format string, args ...any) {
-		c.news = append(c.news, news{Number: n.ID, Kind: kind, Text: fmt.Sprintf(format, args...)})
+		c.news = append(c.news, news{NodeID: n.ID, Kind: kind, Text: fmt.Sprintf(format, args...)})
 	}
 	if by := n.Version - old.Version; by > 0 && old.State != corrupt {
 		m.churn.claimed += int(by)
@@ -147,11 +147,11 @@ func (m *model) compare(old, n *number, c *change) {
 // late lists the holders whose leases run low, the next to expire first, and separately
 // those whose leases have expired, the last to expire first. Each lease is judged as of its
 // last read, since its holder may have renewed it after that.
-func (m *model) late() (next, expired []*number) {
+func (m *model) late() (next, expired []*nodeID) {
 	waits := m.waits(time.Now())
 	for _, g := range m.groups {
-		for i := range g.numbers {
-			switch n := &g.numbers[i]; {
+		for i := range g.nodeIDs {
+			switch n := &g.nodeIDs[i]; {
 			case n.State == lease.Expired:
 				expired = append(expired, n)
 			case n.low(g.readAt, waits):
@@ -159,10 +159,10 @@ func (m *model) late() (next, expired []*number) {
 			}
 		}
 	}
-	slices.SortFunc(next, func(a, b *number) int {
+	slices.SortFunc(next, func(a, b *nodeID) int {
 		return cmp.Or(cmp.Compare(a.Expires, b.Expires), cmp.Compare(a.ID, b.ID))
 	})
-	slices.SortFunc(expired, func(a, b *number) int {
+	slices.SortFunc(expired, func(a, b *nodeID) int {
 		return cmp.Or(cmp.Compare(b.Expires, a.Expires), cmp.Compare(a.ID, b.ID))
 	})
 	return next, expired
@@ -173,7 +173,7 @@ func (m *model) late() (next, expired []*number) {
 const machineSkew = 3 * time.Second
 
 // waits returns the length, in ms, with which the holder of a grown lease renews it when
-// leases may no longer grow: see [number.low]. It returns 0 while leases may grow. It
+// leases may no longer grow: see [nodeID.low]. It returns 0 while leases may grow. It
 // decides this as an agent does whose lease has not grown yet, because such agents are the
 // first to stop growing.
 func (m *model) waits(now time.Time) int64 {
@@ -191,8 +191,8 @@ func (m *model) waits(now time.Time) int64 {
 // outage returns the effect on the holders of an outage of DynamoDB that began now.
 func (m *model) outage(now time.Time) (o leasepool.Outage) {
 	for _, g := range m.groups {
-		for i := range g.numbers {
-			if n := &g.numbers[i]; n.Held && !n.OnDemand && n.IDs > 0 && n.Expires >= now.UnixMilli() {
+		for i := range g.nodeIDs {
+			if n := &g.nodeIDs[i]; n.Held && !n.OnDemand && n.IDs > 0 && n.Expires >= now.UnixMilli() {
 				o.Add(time.UnixMilli(n.IDs), now)
 			}
 		}

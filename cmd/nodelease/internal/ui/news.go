@@ -10,7 +10,7 @@ import (
 // news is one thing that happened.
 type news struct {
 	At     int64  `json:"at"` // ms of the Unix epoch
-	Number int    `json:"n"`  // the node ID that it concerns; -1: none
+	NodeID int    `json:"n"`  // the node ID that it concerns; -1: none
 	Kind   string `json:"kind"`
 	Text   string `json:"text"`
 }
@@ -35,7 +35,7 @@ func merged(all []news) []news {
 		case many <= mostAlike:
 			short = append(short, n)
 		default:
-			short = append(short, news{Number: -1, Kind: n.Kind, Text: fmt.Sprintf("%d node IDs at once", many)})
+			short = append(short, news{NodeID: -1, Kind: n.Kind, Text: fmt.Sprintf("%d node IDs at once", many)})
 			kinds[n.Kind] = 0
 		}
 	}
@@ -87,14 +87,14 @@ func (n news) matchesWord(w word) bool {
 	told := func(s string) bool { return strings.Contains(strings.ToLower(n.Text), s) }
 	switch w.key {
 	case "node":
-		return strconv.Itoa(n.Number) == w.value
+		return strconv.Itoa(n.NodeID) == w.value
 	case "kind":
 		return kind(w.value)
 	case "task":
 		return told(w.value)
 	}
 	if _, err := strconv.Atoi(w.text); err == nil {
-		return strconv.Itoa(n.Number) == w.text
+		return strconv.Itoa(n.NodeID) == w.text
 	}
 	return kind(w.text) || told(w.text)
 }

@@ -29,9 +29,9 @@ func (c *counts) add(s lease.State, by int) { c[slices.Index(states, s)] += by }
 
 func (c counts) of(s lease.State) int { return c[slices.Index(states, s)] }
 
-// number is one node ID as the page shows it. Times are milliseconds since the Unix
+// nodeID is one node ID as the page shows it. Times are milliseconds since the Unix
 // epoch; 0 means that there is none.
-type number struct {
+type nodeID struct {
 	ID    int         `json:"n"`
 	State lease.State `json:"state"`
 	Task  string      `json:"task,omitempty"`
@@ -97,11 +97,11 @@ func lines(metadata map[string]string) map[string]string {
 // changes are renewals.
 type beat [5]int64
 
-func (n *number) beat() beat { return beat{int64(n.ID), n.Expires, n.Reserved, n.Renewal, n.IDs} }
+func (n *nodeID) beat() beat { return beat{int64(n.ID), n.Expires, n.Reserved, n.Renewal, n.IDs} }
 
 // show returns a node ID as the page shows it, from its item and the time of the read.
-func show(l lease.Lease, pool protocol.PoolItem, at time.Time) number {
-	n := number{
+func show(l lease.Lease, pool protocol.PoolItem, at time.Time) nodeID {
+	n := nodeID{
 		ID: l.NodeID, State: l.State(at), Version: l.Version, Reserved: millis(l.ReservedUntil),
 	}
 	if p := l.Predecessor(); p != nil {
@@ -157,7 +157,7 @@ func grown(l lease.Lease, pool protocol.PoolItem) bool {
 // If leases may no longer grow, waits is the length with which a grown lease is renewed.
 // The holder of a grown lease then sends nothing until no more than waits is left, and is
 // not late before. If leases may grow, waits is 0.
-func (n *number) low(at time.Time, waits int64) bool {
+func (n *nodeID) low(at time.Time, waits int64) bool {
 	least := n.TTL * 2 / 5
 	switch {
 	case n.Grown && waits > 0:

@@ -136,7 +136,7 @@ func (s *Server) decide(now time.Time) {
 		v.Since, v.Before = now.UnixMilli(), old.Kind == "" || old.Kind == "reading"
 		// The history records when a bad verdict begins and when it ends.
 		if !v.Before && (v.Level == levelBad || old.Level == levelBad) {
-			n := news{At: v.Since, Number: -1, Kind: v.Kind, Text: v.Headline}
+			n := news{At: v.Since, NodeID: -1, Kind: v.Kind, Text: v.Headline}
 			s.keep(n)
 			s.tell(n)
 		}

@@ -21,7 +21,7 @@ test('kills and freezes of a running fleet are seen', async () => {
   const path = await program('./cmd/nodelease')
   contexts.push(...await Promise.all([browser('light'), browser('dark')]))
   const pages = contexts.map((c) => c.pages()[0])
-  demo = spawn(path, ['demo', '--ui', '--plain', '--tasks', '30', '--numbers', '48', '--ttl', '6s', '--duration', '8m', '--seed', '7'], { stdio: ['ignore', 'pipe', 'inherit'] })
+  demo = spawn(path, ['demo', '--ui', '--plain', '--tasks', '30', '--size', '48', '--ttl', '6s', '--duration', '8m', '--seed', '7'], { stdio: ['ignore', 'pipe', 'inherit'] })
   const url = await new Promise((found) => createInterface({ input: demo.stdout }).on('line', (line) => {
     const at = / page +(http:\S+)/.exec(line)
     if (at) found(at[1])

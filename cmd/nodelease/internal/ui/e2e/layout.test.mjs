@@ -71,7 +71,7 @@ function faults() {
     if (r.width > box.width + 1 && !b.matches('small') && getComputedStyle(b).display !== 'inline') found.push(`${name(b)} overflows`)
   }
   // An element on the title of its panel hides it.
-  for (const [a, b] of [['#where', '#numbers-title'], ['#shown', '#holders-title']]) {
+  for (const [a, b] of [['#where', '#node-ids-title'], ['#shown', '#holders-title']]) {
     const x = document.querySelector(a).getBoundingClientRect(), y = document.querySelector(b).getBoundingClientRect()
     const range = document.createRange()
     range.selectNodeContents(document.querySelector(b))
@@ -121,7 +121,7 @@ for (const [size, put] of Object.entries(pools)) {
       // And the inside of a group.
       if (size === '65536' && theme === 'light') {
         await page.locator('[data-id="0"]').click()
-        await page.locator('#grid[data-of="numbers"]').waitFor()
+        await page.locator('#grid[data-of="node-ids"]').waitFor()
         for (const f of await page.evaluate(faults)) wrong.push(`a group, 320: ${f}`)
       }
       await fixture.put({ from: 1, to: 2, state: 'held' })
@@ -141,7 +141,7 @@ test('the check sees what is clipped, wrapped, or too wide', async (t) => {
     ['#headline { display: block; width: 80px; white-space: nowrap; overflow: hidden; }', /is clipped by strong#headline/],
     ['#legend { width: 30px; } #legend button[type] { display: block; }', /wraps/],
     ['#summary { width: 3000px; }', /the page is 3\d\d\d wide/],
-    ['#where { left: 16px; }', /#where lies on #numbers-title/],
+    ['#where { left: 16px; }', /#where lies on #node-ids-title/],
   ]) {
     const style = await page.evaluateHandle((css) => {
       const sheet = new CSSStyleSheet()

@@ -38,7 +38,7 @@ const stream = new Stream({
       const change = event === 'all' ? pool.all(data) : pool.turn(data)
       if (event === 'all') begin()
       else draw(change)
-      show(event === 'turn' && change.numbers.length + change.groups.length > 0)
+      show(event === 'turn' && change.nodeIDs.length + change.groups.length > 0)
     }
     verdict.show(pool, link)
   },
@@ -67,7 +67,7 @@ function begin() {
 
 // draw shows the changes in the grid.
 function draw(change) {
-  const changed = grid.byGroup ? change.groups : change.numbers
+  const changed = grid.byGroup ? change.groups : change.nodeIDs
   if (changed.some((id) => !grid.has(id))) {
     where() // it has grown
     grid.lay(pool)
@@ -100,7 +100,7 @@ function show(busy) {
   charts.show(pool, undefined, busy)
   lists.late(pool)
   lists.news(pool, view.past)
-  lists.chosen(pool, pool.numbers.get(view.n))
+  lists.chosen(pool, pool.nodeIDs.get(view.n))
   search()
 }
 
@@ -162,7 +162,7 @@ function viewed(before) {
   if (!pool.name || !pool.status.size) return
   if (view.n !== before.n) {
     grid.choose(view.n)
-    lists.chosen(pool, pool.numbers.get(view.n))
+    lists.chosen(pool, pool.nodeIDs.get(view.n))
   }
   if (view.past !== before.past) lists.news(pool, view.past)
   if (['q', 'sort', 'page', 'view', 'service', 'endpoint', 'key'].some((k) => view[k] !== before[k])) search()
@@ -171,7 +171,7 @@ function viewed(before) {
 // choose selects a node ID of any group.
 function choose(id) {
   const group = Math.floor(id / 256)
-  if (pool.numbers.has(id)) return view.go({ n: id }, true)
+  if (pool.nodeIDs.has(id)) return view.go({ n: id }, true)
   wanted = true
   view.go({ n: id, group }, true)
 }
@@ -215,7 +215,7 @@ setInterval(() => {
   table.tick(pool)
   lists.late(pool)
   grid.tick(pool)
-  if (pool.numbers.has(view.n)) lists.chosen(pool, pool.numbers.get(view.n))
+  if (pool.nodeIDs.has(view.n)) lists.chosen(pool, pool.nodeIDs.get(view.n))
 }, 1000)
 
 $('spans').addEventListener('click', (e) => e.target.dataset.span && view.go({ span: Number(e.target.dataset.span) }, true))

@@ -37,12 +37,12 @@ export class Grid {
   lay(pool) {
     this.#pool = pool
     const byGroup = !pool.whole && pool.group < 0
-    const ids = byGroup ? pool.groups.map((_, i) => i) : [...pool.numbers.keys()].sort((a, b) => a - b)
+    const ids = byGroup ? pool.groups.map((_, i) => i) : [...pool.nodeIDs.keys()].sort((a, b) => a - b)
     const keep = this.#root.contains(document.activeElement)
     const n = ids.length
     const { columns, size, narrow, heads } = shape(n, this.#root.clientWidth, byGroup)
     this.#columns = columns
-    this.#root.dataset.of = byGroup ? 'groups' : 'numbers'
+    this.#root.dataset.of = byGroup ? 'groups' : 'node-ids'
     this.#root.dataset.size = size
     set(this.#root, 'narrow', narrow ? 'narrow' : undefined)
     set(this.#root, 'heads', heads ? 'heads' : undefined)
@@ -75,12 +75,12 @@ export class Grid {
     const cell = this.#cells.get(id)
     if (!cell) return
     if (this.byGroup) this.#drawGroup(cell, pool, id)
-    else this.#drawNumber(cell, pool, pool.numbers.get(id))
+    else this.#drawNodeID(cell, pool, pool.nodeIDs.get(id))
   }
 
   has(id) { return this.#cells.has(id) }
 
-  #drawNumber(cell, pool, n) {
+  #drawNodeID(cell, pool, n) {
     if (!n) return
     const mark = pool.mark(n)
     const [name, sign, task] = cell.children
@@ -109,7 +109,7 @@ export class Grid {
     if (this.byGroup) return
     const late = new Set(pool.status.late.map((n) => n.n))
     for (const id of late) {
-      const n = pool.numbers.get(id)
+      const n = pool.nodeIDs.get(id)
       if (n && this.has(id)) this.#drain(this.#cells.get(id), pool, n)
     }
   }
@@ -211,7 +211,7 @@ function shape(n, width, byGroup) {
 // legend explains the states, with the number of node IDs in each. A state is also
 // a filter.
 export function legend(list, pool, filter) {
-  const marked = Object.keys(pool.marks).map((id) => pool.numbers.has(Number(id)) && pool.mark(pool.numbers.get(Number(id)))).filter(Boolean)
+  const marked = Object.keys(pool.marks).map((id) => pool.nodeIDs.has(Number(id)) && pool.mark(pool.nodeIDs.get(Number(id)))).filter(Boolean)
   const rows = states.map((s, i) => [s, pool.status.total[i]]).filter(([s, n]) => n || !['missing', 'corrupt', 'retired'].includes(s))
   for (const m of ['frozen', 'dead', 'suspended']) {
     if (pool.status.marks) rows.push([m, marked.filter((x) => x === m).length])

@@ -2,7 +2,7 @@
 // counts of its groups, and the node IDs of the open group.
 
 export class Pool {
-  numbers = new Map()
+  nodeIDs = new Map()
   groups = []
   news = []
   history = { at: [], used: [], claimed: [], ended: [] }
@@ -21,7 +21,7 @@ export class Pool {
     this.threshold = m.threshold
     this.whole = m.whole
     this.group = m.whole ? -1 : m.group
-    this.numbers = new Map((m.numbers ?? []).map((n) => [n.n, n]))
+    this.nodeIDs = new Map((m.node_ids ?? []).map((n) => [n.n, n]))
     this.groups = m.groups ?? []
     this.history = { at: m.history.at ?? [], used: m.history.used ?? [], claimed: m.history.claimed ?? [], ended: m.history.ended ?? [] }
     this.news = m.news ?? []
@@ -39,19 +39,19 @@ export class Pool {
   turn(m) {
     const before = this.marks
     this.#take(m)
-    const numbers = new Set()
-    for (const n of m.numbers ?? []) {
-      this.numbers.set(n.n, n)
-      numbers.add(n.n)
+    const nodeIDs = new Set()
+    for (const n of m.node_ids ?? []) {
+      this.nodeIDs.set(n.n, n)
+      nodeIDs.add(n.n)
     }
     for (const [id, expires, reserved, renewal, ids] of m.beats ?? []) {
-      const n = this.numbers.get(id)
+      const n = this.nodeIDs.get(id)
       if (!n) continue
       Object.assign(n, { expires, reserved, renewal, ids })
-      numbers.add(id)
+      nodeIDs.add(id)
     }
     for (const n of Object.keys({ ...before, ...this.marks }).map(Number)) {
-      if (before[n] !== this.marks[n] && this.numbers.has(n)) numbers.add(n)
+      if (before[n] !== this.marks[n] && this.nodeIDs.has(n)) nodeIDs.add(n)
     }
     const groups = Object.entries(m.groups ?? {}).map(([g, counts]) => {
       this.groups[g] = counts
@@ -62,7 +62,7 @@ export class Pool {
       if (this.history.at.length > 5000) this.history = thinned(this.history)
     }
     this.news = this.news.concat(m.news ?? []).slice(-100)
-    return { numbers: [...numbers], groups }
+    return { nodeIDs: [...nodeIDs], groups }
   }
 
   #take(m) {

@@ -63,7 +63,7 @@ export class Table {
   tick(pool) {
     const rows = this.#get('rows').children
     this.#rows.forEach((row, i) => {
-      const n = pool.numbers.get(row.n) ?? row
+      const n = pool.nodeIDs.get(row.n) ?? row
       const text = n.held ? until(n.expires, pool.now) : ''
       const cell = rows[i]?.children[4]
       if (cell) write(cell, text)

@@ -150,7 +150,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "lost":
 		problem(http.StatusGone, mode)
 		return
-	case "suspended", "busy", "overloaded", "clock_behind":
+	case "suspended", "busy", "clock_behind":
 		problem(http.StatusServiceUnavailable, mode)
 		return
 	}

@@ -28,7 +28,7 @@ export class Exhausted extends NodeleaseError {}
 export class ClockBehind extends NodeleaseError {}
 
 const errors = {
-  suspended: Fenced, lost: Fenced, closed: Fenced, busy: Exhausted, overloaded: Exhausted, clock_behind: ClockBehind
+  suspended: Fenced, lost: Fenced, closed: Fenced, busy: Exhausted, clock_behind: ClockBehind
 }
 
 /** The meaning of an ID's bits, from the highest down: time, node, sequence (or time, sequence, node). */

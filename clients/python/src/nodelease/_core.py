@@ -54,7 +54,7 @@ class ClockBehind(NodeleaseError):
     """The sidecar's clock was set back; it makes IDs when the clock has caught up."""
 
 
-_ERRORS = {"suspended": Fenced, "lost": Fenced, "closed": Fenced, "busy": Exhausted, "overloaded": Exhausted, "clock_behind": ClockBehind}
+_ERRORS = {"suspended": Fenced, "lost": Fenced, "closed": Fenced, "busy": Exhausted, "clock_behind": ClockBehind}
 
 
 class Parts(NamedTuple):

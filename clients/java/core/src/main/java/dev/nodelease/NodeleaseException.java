@@ -36,7 +36,7 @@ public class NodeleaseException extends RuntimeException {
     static NodeleaseException of(String word, String message) {
         return switch (word) {
             case "suspended", "lost", "closed" -> new Fenced(message, word);
-            case "busy", "overloaded" -> new Exhausted(message, word);
+            case "busy" -> new Exhausted(message, word);
             case "clock_behind" -> new ClockBehind(message, word);
             default -> new NodeleaseException(message, word, null);
         };

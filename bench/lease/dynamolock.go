@@ -31,7 +31,7 @@ func order(n int) []int {
 // dynamo leases node IDs with a library for locks. Each node ID is a lock. A claimant tries
 // one lock after the other, and does not wait for a lock that is taken.
 func dynamo(endpoint, name string, order func(int) []int) contender {
-	return contender{name, func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
+	return contender{name, func(ctx context.Context, m *meter, n int, t terms) (nodeIDs, error) {
 		table, err := createTable(ctx, newClient(endpoint, newMeter()), "key", "")
 		return &locks{client: newClient(endpoint, m), table: table, n: n, terms: t, order: order}, err
 	}}
@@ -79,7 +79,7 @@ type locked struct {
 	terms  terms
 }
 
-func (l *locked) number() int { return l.n }
+func (l *locked) nodeID() int { return l.n }
 
 func (l *locked) renewals(ctx context.Context, n int) ([]time.Duration, error) {
 	return timed(l.terms, n, func() error { return l.client.SendHeartbeatWithContext(in(ctx, renewing), l.lock) })

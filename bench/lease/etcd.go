@@ -48,7 +48,7 @@ func startEtcd() (*etcdServer, error) {
 // in one transaction. If that node ID is taken, it lists all keys and tries a random free
 // node ID. A herd needs this, since it claims every node ID.
 func etcd(server *etcdServer) contender {
-	return contender{"etcd v3.7.3", func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
+	return contender{"etcd v3.7.3", func(ctx context.Context, m *meter, n int, t terms) (nodeIDs, error) {
 		client, err := clientv3.New(clientv3.Config{
 			Endpoints: []string{"http://" + server.endpoint}, DialTimeout: 10 * time.Second,
 			DialOptions: []grpc.DialOption{
@@ -163,7 +163,7 @@ type keyHeld struct {
 	id clientv3.LeaseID
 }
 
-func (k *keyHeld) number() int { return k.n }
+func (k *keyHeld) nodeID() int { return k.n }
 
 func (k *keyHeld) renewals(ctx context.Context, n int) ([]time.Duration, error) {
 	return timed(k.terms, n, func() error {

@@ -61,10 +61,10 @@ func herd(ctx context.Context, c contender, size int, patience time.Duration) (h
 			continue
 		case errs[i] != nil:
 			return h, errs[i]
-		case seen[x.number()]:
-			return h, fmt.Errorf("node ID %d was leased twice", x.number())
+		case seen[x.nodeID()]:
+			return h, fmt.Errorf("node ID %d was leased twice", x.nodeID())
 		}
-		seen[x.number()] = true
+		seen[x.nodeID()] = true
 	}
 	h.placed = len(seen)
 	h.p50, h.p99 = quantile(waits, .5), quantile(waits, .99)

@@ -15,7 +15,7 @@ import (
 const oursName = "nodelease"
 
 func ours(endpoint string) contender {
-	return contender{oursName, func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
+	return contender{oursName, func(ctx context.Context, m *meter, n int, t terms) (nodeIDs, error) {
 		client := newClient(endpoint, m)
 		aside := newClient(endpoint, newMeter()) // the requests of seeding are not counted
 		table, err := createTable(ctx, aside, "pool_group", "node_id")
@@ -82,7 +82,7 @@ type agent struct {
 	renewed chan time.Duration
 }
 
-func (h *agent) number() int { return h.NodeID() }
+func (h *agent) nodeID() int { return h.NodeID() }
 
 func (h *agent) renewals(ctx context.Context, n int) (took []time.Duration, err error) {
 	for len(took) < n {

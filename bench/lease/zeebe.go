@@ -17,7 +17,7 @@ import (
 // the first node ID that is free or expired with a compare-and-set. If it finds none, it
 // pauses and begins again.
 func zeebe(endpoint string) contender {
-	return contender{"Zeebe's algorithm", func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
+	return contender{"Zeebe's algorithm", func(ctx context.Context, m *meter, n int, t terms) (nodeIDs, error) {
 		aside := newClient(endpoint, newMeter())
 		table, err := createTable(ctx, aside, "node", "")
 		if err != nil {
@@ -119,7 +119,7 @@ type slotHeld struct {
 	now slot
 }
 
-func (s *slotHeld) number() int { return s.n }
+func (s *slotHeld) nodeID() int { return s.n }
 
 func (s *slotHeld) renewals(ctx context.Context, n int) ([]time.Duration, error) {
 	return timed(s.terms, n, func() error {

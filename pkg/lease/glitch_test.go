@@ -271,11 +271,12 @@ type glitched struct {
 	mute  time.Time // later claims get no answer until then
 }
 
-// glitchAtClaim returns such a store, with a reservation of the given length. If ahead is not
+// glitchAtClaim returns such a store with size node IDs, and a reservation of the given
+// length. If ahead is not
 // nil, it is called when the claim arrives, and sets the clock of the claimant an hour ahead.
 // Otherwise that clock is right again before the answer.
-func glitchAtClaim(t *testing.T, numbers int, reserved time.Duration, ahead func()) *glitched {
-	s := &glitched{Network: fixture.NewNetwork(numbers), until: protocol.Trunc(time.Now().Add(reserved)), node: -1}
+func glitchAtClaim(t *testing.T, size int, reserved time.Duration, ahead func()) *glitched {
+	s := &glitched{Network: fixture.NewNetwork(size), until: protocol.Trunc(time.Now().Add(reserved)), node: -1}
 	s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 		c, ok := w.(protocol.Claim)
 		switch {

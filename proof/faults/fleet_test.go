@@ -128,7 +128,7 @@ type use struct {
 	from, to int64
 }
 
-func newFleet(t *testing.T, numbers int) *fleet {
+func newFleet(t *testing.T, size int) *fleet {
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("FAULTS_SEED"); s != "" {
 		seed, _ = strconv.ParseUint(s, 10, 64)
@@ -145,7 +145,7 @@ func newFleet(t *testing.T, numbers int) *fleet {
 	if err := createTable(ctx, "http://"+f.addr); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := leasepool.Open(f.store(), "orders").Seed(ctx, leasepool.Spec{Size: numbers}); err != nil {
+	if _, err := leasepool.Open(f.store(), "orders").Seed(ctx, leasepool.Spec{Size: size}); err != nil {
 		t.Fatal(err)
 	}
 	return f

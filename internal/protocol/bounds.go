@@ -3,6 +3,8 @@ package protocol
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -60,6 +62,32 @@ func (it poolItem) checkBounds() error {
 		return fmt.Errorf("verdict is of %d by %.80q on %.80q in %.80q", v.At, v.By, v.Table, v.Region)
 	case m != nil && (!plausible(m.At) || m.Held < 0 || m.Held > MaxPoolSize || m.Cooling < 0 || m.Cooling > MaxPoolSize):
 		return fmt.Errorf("measured is %d held and %d cooling at %d", m.Held, m.Cooling, m.At)
+	}
+	return nil
+}
+
+// The names of the attributes that are decoded.
+var (
+	leaseNames = namesOf(reflect.TypeFor[leaseItem]())
+	poolNames  = namesOf(reflect.TypeFor[poolItem]())
+)
+
+func namesOf(item reflect.Type) map[string]bool {
+	names := map[string]bool{}
+	for i := range item.NumField() {
+		name, _, _ := strings.Cut(item.Field(i).Tag.Get("dynamodbav"), ",")
+		names[name] = true
+	}
+	return names
+}
+
+// nulls returns an error if one of the named attributes is NULL. Such an attribute exists
+// for the conditions of writes, and would be read as missing.
+func nulls(item attributes, names map[string]bool) error {
+	for name, value := range item {
+		if _, null := value.(*types.AttributeValueMemberNULL); null && names[name] {
+			return fmt.Errorf("%s is NULL", name)
+		}
 	}
 	return nil
 }

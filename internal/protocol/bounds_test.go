@@ -178,3 +178,23 @@ func TestWhatOneItemCosts(t *testing.T) {
 
 // slowdown is the factor by which the race detector slows the tests down.
 var slowdown = 1
+
+// An attribute that is NULL exists for the conditions of writes, so no write of the item may
+// ever succeed. A reader must not treat it as missing. Unknown attributes are ignored.
+func TestNullIsCorrupt(t *testing.T) {
+	key, null := Key{"orders", 3}, &types.AttributeValueMemberNULL{Value: true}
+	for name, fine := range map[string]bool{"holder": false, "retired": false, "widen_try": false, "resize": false, "later": true} {
+		av := itemKey(key)
+		maps.Copy(av, attributes{"version": num(1), "reserved_until": millis(time.Now()), name: null})
+		if _, err := decodeLease(key, av); fine != (err == nil) {
+			t.Errorf("%s is NULL: got %v, want it fine: %v", name, err, fine)
+		}
+	}
+	for name, fine := range map[string]bool{"layout": false, "layout_before": false, "eras": false, "later": true} {
+		av := poolKey("orders")
+		maps.Copy(av, attributes{"item_format": num(2), "pool_size": num(8), "open_groups": num(1), "exclude_below": num(0), "revision": num(1), "floor": num(0), name: null})
+		if _, err := decodePool("orders", av); fine != (err == nil) {
+			t.Errorf("%s is NULL: got %v, want it fine: %v", name, err, fine)
+		}
+	}
+}

@@ -99,7 +99,7 @@ type measured struct {
 func decodeLease(k Key, av attributes) (*Lease, error) {
 	var it leaseItem
 	corrupt := func(err error) (*Lease, error) { return nil, &CorruptError{Pool: k.Pool, NodeID: k.NodeID, Err: err} }
-	if err := errors.Join(Trimmed(av), attributevalue.UnmarshalMap(av, &it), it.checkText()); err != nil {
+	if err := errors.Join(Trimmed(av), nulls(av, leaseNames), attributevalue.UnmarshalMap(av, &it), it.checkText()); err != nil {
 		return corrupt(err)
 	}
 	switch _, isText := av["holder"].(*types.AttributeValueMemberS); {
@@ -140,7 +140,7 @@ func decodeLease(k Key, av attributes) (*Lease, error) {
 // decodePool decodes a pool's item.
 func decodePool(pool string, av attributes) (*PoolItem, error) {
 	var it poolItem
-	if err := errors.Join(Trimmed(av), attributevalue.UnmarshalMap(av, &it)); err != nil {
+	if err := errors.Join(Trimmed(av), nulls(av, poolNames), attributevalue.UnmarshalMap(av, &it)); err != nil {
 		return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: err}
 	}
 	switch {

@@ -24,6 +24,9 @@ var (
 	ErrSuperseded = errors.New("a newer try has begun")
 	// ErrVanished is returned by [Widener.Heard] when a node ID has no item after its mark.
 	ErrVanished = errors.New("a node ID vanished while it was marked")
+	// ErrRefused is returned by [Widener.Heard] when a mark was refused although nothing in
+	// the item forbids it, so that every further try would fail as well.
+	ErrRefused = errors.New("its mark is refused for no reason that its item shows: something other than Nodelease wrote it")
 )
 
 // NextBits returns the width that the pool's node IDs should have, and whether it is
@@ -124,6 +127,8 @@ func (w *Widener) Heard(m Mark, res Result) error {
 	case res.Lease.WidenTry == m.Try: // by this write, by another widener, or by a request whose answer was lost
 		delete(w.left, m.NodeID)
 		return nil
+	case res.Lease.ReservedUntil.Before(m.From):
+		return ErrRefused
 	}
 	return ErrReserved
 }

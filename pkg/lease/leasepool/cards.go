@@ -3,6 +3,7 @@ package leasepool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -22,11 +23,31 @@ func (p *Pool) publish(ctx context.Context, item Item) error {
 		if err != nil || !item.Behind(card) {
 			return err
 		}
-		_, err = protocol.Retry(ctx, func(ctx context.Context) (bool, error) {
+		applied, err := protocol.Retry(ctx, func(ctx context.Context) (bool, error) {
 			return s.WriteCard(ctx, protocol.WriteCard{Card: n, Item: item})
 		})
+		if err == nil && !applied {
+			err = p.replaced(ctx, s, n, item)
+		}
 		return err
 	})
+}
+
+// replaced returns an error unless a card that refused a copy of item has a newer one.
+// Reads of cards may be a second old, so it reads the card several times.
+func (p *Pool) replaced(ctx context.Context, s protocol.CardStore, n int, item Item) error {
+	for tries := 0; ; tries++ {
+		card, err := p.card(ctx, s, n)
+		switch {
+		case err != nil || !item.Behind(card):
+			return err
+		case tries == 3:
+			return fmt.Errorf("lease: hint card %d of pool %q refuses the pool's item, although its content is older: something other than Nodelease wrote its revision: delete the item %s#card#%d", n, p.Name, p.Name, n)
+		}
+		if err := protocol.Pause(ctx, protocol.Backoff(tries)); err != nil {
+			return err
+		}
+	}
 }
 
 // card reads a hint card. It returns nil if the card is missing or has to be replaced.
@@ -64,13 +85,20 @@ func (p *Pool) ahead(ctx context.Context, item Item) (int64, error) {
 		return err
 	})
 	newest := item.Revision
-	for _, card := range cards {
+	for n, card := range cards {
 		if card != nil {
 			newest = max(newest, card.Revision)
+		}
+		if card != nil && card.Revision > mostRevision {
+			err = errors.Join(err, fmt.Errorf("lease: hint card %d of pool %q has the revision %d, which no pool reaches: something other than Nodelease wrote it: delete the item %s#card#%d", n, p.Name, card.Revision, p.Name, n))
 		}
 	}
 	return newest - item.Revision, err
 }
+
+// mostRevision bounds the revision of a card above which a raise puts the pool's item. It
+// leaves the item room to change.
+const mostRevision = 1 << 50
 
 // tryPublish does what publish does, but only logs an error. It is used after changes for
 // which outdated cards are acceptable: until the reaper's next run, each reader of an

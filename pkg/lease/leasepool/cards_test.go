@@ -1,8 +1,11 @@
 package leasepool_test
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
@@ -39,4 +42,36 @@ func TestRaiseReplacesCardsOfAnItemThatIsGone(t *testing.T) {
 			t.Errorf("card %d is %+v, %v, want a copy of %+v", n, card, err, item)
 		}
 	}
+}
+
+// A raise reports an error if a card cannot be replaced, and never raises the pool's
+// revision so far that the pool's item becomes corrupt.
+func TestRaiseOfAPoolWithForgedCards(t *testing.T) {
+	t.Run("a revision that is a text", func(t *testing.T) {
+		f, p, _ := audited(t, false)
+		if c, err := p.Tend(t.Context()); err != nil || c.Pool.Verdict == nil {
+			t.Fatal(c.Pool.Verdict, err)
+		}
+		f.setValue("orders#card#7", "0", "SET revision = :v", &types.AttributeValueMemberS{Value: "7"})
+		if _, err := p.Raise(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "orders#card#7") {
+			t.Errorf("got %v, want an error that names the card", err)
+		}
+	})
+	t.Run("the largest revision", func(t *testing.T) {
+		_, p, s := audited(t, false)
+		forged, err := s.PoolItem(t.Context(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged.Revision = 1<<53 - 1
+		if ok, err := s.(protocol.CardStore).WriteCard(t.Context(), protocol.WriteCard{Card: 7, Item: forged}); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if _, err := p.Raise(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "orders#card#7") {
+			t.Errorf("got %v, want an error that names the card", err)
+		}
+		if _, err := s.PoolItem(t.Context(), "orders"); err != nil {
+			t.Errorf("got %v, want the pool's item intact", err)
+		}
+	})
 }

@@ -29,7 +29,10 @@ func (p *Pool) makeRoom(ctx context.Context, c *Changes, expect int) error {
 		}
 		c.Pool = item
 	}
-	if _, wider := c.Pool.NextBits(); !wider || c.Pool.OpenGroups == before {
+	// An earlier run may have opened the groups and been cut off before the pool was wide
+	// enough for them.
+	short := c.Pool.Narrow() && c.Pool.Bits() < protocol.BitsFor(protocol.GroupsFor(c.Pool, expect))
+	if _, wider := c.Pool.NextBits(); !wider || c.Pool.OpenGroups == before && !short {
 		return nil
 	}
 	w, err := p.widen(ctx, true)

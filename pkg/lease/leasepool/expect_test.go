@@ -169,3 +169,19 @@ func TestNarrowFleetOf1024(t *testing.T) {
 		}
 	})
 }
+
+// A seed that expects more holders is cut off while it widens the pool. The next one
+// continues.
+func TestSeedContinuesAWidening(t *testing.T) {
+	s := leasetest.NewMemory("", 0)
+	narrow(t, s, 2048, 1)
+	spec := leasepool.Spec{Size: 2048, ExcludeBelow: 8, Narrow: true, Expect: 1000}
+	ctx, cut := stopAfter[protocol.Mark](t, s, 10)
+	if _, err := leasepool.Open(cut, "orders").Seed(ctx, spec); err == nil {
+		t.Fatal("got no error from the seed that was cut off")
+	}
+	c, err := leasepool.Open(s, "orders").Seed(t.Context(), spec)
+	if bits, wider := item(t, s).NextBits(); err != nil || wider {
+		t.Errorf("got %v and %d bits, want no error and %d bits; %d node IDs were marked", err, item(t, s).Bits(), bits, c.Marked)
+	}
+}

@@ -28,12 +28,21 @@ type forger struct {
 
 func (f forger) set(group, node, expression, value string) {
 	f.t.Helper()
+	var v types.AttributeValue
+	if value != "" {
+		v = &types.AttributeValueMemberN{Value: value}
+	}
+	f.setValue(group, node, expression, v)
+}
+
+func (f forger) setValue(group, node, expression string, v types.AttributeValue) {
+	f.t.Helper()
 	in := &dynamodb.UpdateItemInput{
 		TableName: &f.table, UpdateExpression: &expression,
 		Key: map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: group}, "node_id": &types.AttributeValueMemberN{Value: node}},
 	}
-	if value != "" {
-		in.ExpressionAttributeValues = map[string]types.AttributeValue{":v": &types.AttributeValueMemberN{Value: value}}
+	if v != nil {
+		in.ExpressionAttributeValues = map[string]types.AttributeValue{":v": v}
 	}
 	if _, err := f.client.UpdateItem(f.t.Context(), in); err != nil {
 		f.t.Fatal(err)

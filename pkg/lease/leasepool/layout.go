@@ -86,14 +86,16 @@ func holds(l protocol.IDLayout, size int) error {
 	return nil
 }
 
-// fitsLayout calls holds for the layout of a pool; it returns nil if the pool has no
-// layout yet.
+// fitsLayout calls holds for the layout of a pool, and for the layout to which an
+// interrupted set-layout may have to return. It returns nil if the pool has no layout yet.
 func fitsLayout(p protocol.PoolItem, size int) error {
-	if p.Layout == nil {
-		return nil
-	}
-	if err := holds(*p.Layout, size); err != nil {
-		return fmt.Errorf("lease: resize of pool %q: %w", p.Pool, err)
+	for _, l := range []*protocol.IDLayout{p.Layout, p.LayoutBefore} {
+		if l == nil {
+			continue
+		}
+		if err := holds(*l, size); err != nil {
+			return fmt.Errorf("lease: resize of pool %q: %w", p.Pool, err)
+		}
 	}
 	return nil
 }

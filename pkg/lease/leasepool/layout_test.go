@@ -257,3 +257,31 @@ func TestEveryLayoutHasAName(t *testing.T) {
 		}
 	}
 }
+
+// A resize between two steps of a set-layout is refused if the pool would no longer fit the
+// layout to which the set-layout may have to return.
+func TestResizeWhileTheLayoutIsSuspended(t *testing.T) {
+	s := leasetest.NewMemory("", 0)
+	p := leasepool.Open(s, "orders")
+	if _, err := p.Seed(t.Context(), leasepool.Spec{Size: 8, Layout: snowflake.Default()}); err != nil {
+		t.Fatal(err)
+	}
+	slow := &poolWrites{Store: s, before: func(w protocol.PoolWrite) bool {
+		switch w.(type) {
+		case protocol.SuspendLayout:
+			fixture.Hold(t, s, 3, time.Now(), 15*time.Second) // by an agent, which then waits for the layout
+		case protocol.ReplaceLayout:
+			if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 2048}); err == nil {
+				t.Errorf("got a pool of %d, want the resize refused", c.Pool.Size)
+			}
+			return true
+		}
+		return false
+	}}
+	if _, err := leasepool.Open(slow, "orders").SetLayout(t.Context(), snowflake.Discord()); err == nil {
+		t.Error("got no error from set-layout, want one about the claim")
+	}
+	if l := layout(t, s); l == nil || *l != protocol.LayoutOf(snowflake.Default()) {
+		t.Errorf("got the layout %v, want the previous one", l)
+	}
+}

@@ -14,7 +14,7 @@ import (
 // and therefore lacks the reservations made since the backup: stop the whole fleet,
 // restore the table, raise the pool to a time after the last ID, and start the fleet. The
 // time becomes the floor of the pool, so that node IDs missing from the backup also begin
-// after that time.
+// after that time; Raise creates those that are missing now.
 func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	if err := p.absent(); err != nil {
 		return c, err
@@ -42,23 +42,32 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	if err := p.publish(ctx, c.Pool); err != nil {
 		return c, err
 	}
-	err = p.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, _ int, g protocol.Group) error {
-		for _, l := range g.Leases {
-			key := protocol.Key{Pool: p.Name, NodeID: l.NodeID}
-			var w protocol.Write = protocol.Raise{Key: key, To: to}
-			if _, needed := w.Apply(&l); !needed {
-				if l.Holder == "" {
-					continue
-				}
-				// A grown lease may have reserved milliseconds after the time to, but its holder is
-				// from before the restore as well.
-				w = protocol.ForceRelease{Key: key, Version: l.Version, Holder: l.Holder}
-			}
-			if _, err := s.do(ctx, w, &c.Raised); err != nil {
-				return err
-			}
-		}
-		return nil
+	// Invariant (S1): after a raise, all node IDs of the pool exist. A node ID that another
+	// process creates later would begin at the floor that this process read before the raise.
+	item := c.Pool
+	err = p.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
+		return s.seedGroup(ctx, &c, item, n, g, to, func(l protocol.Lease) error { return s.raise(ctx, &c, l, to) })
 	})
 	return c, err
+}
+
+// raise raises one node ID and ends its lease.
+func (s *sweep) raise(ctx context.Context, c *Changes, l protocol.Lease, to time.Time) error {
+	for {
+		key := protocol.Key{Pool: s.Name, NodeID: l.NodeID}
+		var w protocol.Write = protocol.Raise{Key: key, To: to}
+		if _, needed := w.Apply(&l); !needed {
+			if l.Holder == "" {
+				return nil
+			}
+			// A grown lease may have reserved milliseconds after the time to, but its holder is
+			// from before the restore as well.
+			w = protocol.ForceRelease{Key: key, Version: l.Version, Holder: l.Holder}
+		}
+		res, err := s.send(ctx, w, &c.Raised)
+		if err != nil || res.Applied || res.Lease == nil {
+			return err
+		}
+		l = *res.Lease // it was claimed, renewed or released since it was read
+	}
 }

@@ -2,6 +2,7 @@ package leasepool_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,5 +111,80 @@ func TestRaiseRemovesTheVerdictForGood(t *testing.T) {
 	}
 	if c, err := p.Tend(t.Context()); err != nil || c.Pool.Verdict == nil {
 		t.Errorf("after the raise: %+v, %v, want a new verdict", c.Pool, err)
+	}
+}
+
+// duringSeeds is a store on which raise is called before the first Seed is executed.
+func duringSeeds(s protocol.Store, raise func()) protocol.Store {
+	var once sync.Once
+	return through{Store: s, before: func(w protocol.Write) error {
+		if _, seed := w.(protocol.Seed); seed {
+			once.Do(raise)
+		}
+		return nil
+	}}
+}
+
+// A pool is raised while another process creates node IDs. No node ID begins before the
+// floor, although that process had read an earlier one.
+func TestRaiseWhileNodeIDsAreCreated(t *testing.T) {
+	to := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	raise := func(p *leasepool.Pool) func() {
+		return func() {
+			if _, err := p.Raise(t.Context(), to); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Run("by a resize", func(t *testing.T) {
+		s := leasetest.NewMemory("orders", 8)
+		p := leasepool.Open(s, "orders")
+		if c, err := leasepool.Open(duringSeeds(s, raise(p)), "orders").Resize(t.Context(), leasepool.Spec{Size: 16}); err != nil || c.Pool.Size != 16 {
+			t.Fatalf("got %+v, %v, want a pool of 16", c, err)
+		}
+		noneBefore(t, p, to)
+	})
+	t.Run("by a resize of a narrow pool", func(t *testing.T) {
+		s := leasetest.NewMemory("", 0)
+		p := narrow(t, s, 300, 1)
+		if c, err := leasepool.Open(duringSeeds(s, raise(p)), "orders").Resize(t.Context(), leasepool.Spec{Size: 400, ExcludeBelow: 8, Narrow: true}); err != nil || c.Pool.Size != 400 {
+			t.Fatalf("got %+v, %v, want a pool of 400", c, err)
+		}
+		noneBefore(t, p, to)
+	})
+	t.Run("by a widening", func(t *testing.T) {
+		s := leasetest.NewMemory("", 0)
+		p := narrow(t, s, 700, 2)
+		if c, err := leasepool.Open(duringSeeds(s, raise(p)), "orders").Tend(t.Context()); err != nil {
+			t.Fatalf("got %+v, %v, want no error", c, err)
+		}
+		noneBefore(t, p, to)
+	})
+}
+
+// A holder renews between the read and the write of a raise, past the time to which the
+// pool is raised. Its lease ends all the same.
+func TestRaiseBesideARenewal(t *testing.T) {
+	s := leasetest.NewMemory("orders", 8)
+	now := time.Now()
+	held, to := fixture.Hold(t, s, 3, now, 15*time.Second), now.Add(time.Minute)
+	r := renew(held, now)
+	r.ReservedUntil = to.Add(time.Second)
+	var once sync.Once
+	p := leasepool.Open(through{Store: s, before: func(w protocol.Write) error {
+		if _, raise := w.(protocol.Raise); raise && w.Item().NodeID == 3 {
+			once.Do(func() {
+				if res, err := s.Write(t.Context(), r); err != nil || !res.Applied {
+					t.Error(res, err)
+				}
+			})
+		}
+		return nil
+	}}, "orders")
+	if c, err := p.Raise(t.Context(), to); err != nil {
+		t.Fatal(c, err)
+	}
+	if leases, _ := all(t, p); leases[3].Holder != "" {
+		t.Errorf("got the holder %q after the raise, want none", leases[3].Holder)
 	}
 }

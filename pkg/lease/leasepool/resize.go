@@ -52,14 +52,11 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 			return c, err
 		}
 	}
-	if s.Size > from {
-		if err := p.create(ctx, &c, s.Size, s.Floor); err != nil {
-			return c, err
-		}
-	}
-	if err := p.setSize(ctx, &c, s.Size, from); err != nil {
+	existed, err := p.setSize(ctx, &c, s.Size, from, s.Floor)
+	if err != nil {
 		return c, err
 	}
+	moved := func(node int) bool { return existed[node] || node >= s.Size && node < from }
 	// Another process may resize the pool to a different size at the same time. The process
 	// that finishes last makes the node IDs match the pool's item.
 	for {
@@ -67,7 +64,7 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 			return c, err
 		}
 		c.Finishing = 0
-		if err := p.settle(ctx, &c, maxGroups, s.Floor); err != nil {
+		if err := p.settle(ctx, &c, maxGroups, s.Floor, moved); err != nil {
 			return c, err
 		}
 		now, err := p.item(ctx)
@@ -88,21 +85,37 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	return c, nil
 }
 
-// setSize writes the size, unless another process has resized the pool since it was read.
-// After other changes, such as a group opened by an agent, it tries again.
-func (p *Pool) setSize(ctx context.Context, c *Changes, size, from int) error {
+// setSize creates the missing node IDs of a larger pool and writes the size, unless
+// another process has resized the pool since it was read. It returns the added node IDs
+// that existed before. After other changes, such as a group opened by an agent, it tries
+// again.
+func (p *Pool) setSize(ctx context.Context, c *Changes, size, from int, floor time.Time) (existed map[int]bool, err error) {
+	var created *time.Time // the pool's floor when the node IDs were created
 	for c.Pool.Size == from && size != from {
 		if err := fitsLayout(c.Pool, size); err != nil {
-			return err
+			return nil, err
+		}
+		// Invariant (S1): the size is written only if the pool's floor is still the one from
+		// which the added node IDs begin. Otherwise a raise has not seen all of them.
+		if size > from && (created == nil || !created.Equal(c.Pool.Floor)) {
+			known := c.Pool.Floor
+			before, err := p.create(ctx, c, size, floor)
+			if err != nil {
+				return nil, err
+			}
+			if created == nil {
+				existed = before
+			}
+			created = &known
 		}
 		res, err := p.writePool(ctx, protocol.ResizePool{Pool: p.Name, Revision: c.Pool.Revision, To: size, At: time.Now()})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if res.Pool == nil {
-			return fmt.Errorf("lease: pool %q vanished while it was resized", p.Name)
+			return nil, fmt.Errorf("lease: pool %q vanished while it was resized", p.Name)
 		}
 		c.Pool = *res.Pool
 	}
-	return nil
+	return existed, nil
 }

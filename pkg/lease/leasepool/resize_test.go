@@ -1,6 +1,7 @@
 package leasepool_test
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -204,4 +205,31 @@ func TestResizeBehindGap(t *testing.T) {
 	if l, err := s.Get(t.Context(), "orders", 590); err != nil || l.Holder != "" || l.ReservedUntil.Before(to.Add(50*time.Minute)) {
 		t.Errorf("%+v, %v, want no holder and the same reservation", l, err)
 	}
+}
+
+// A resize to 4 is cut off, and the pool is resized back to 8. A request of the first
+// resize that arrives now changes nothing.
+func TestLateRequestOfAnEarlierResize(t *testing.T) {
+	s := leasetest.NewMemory("orders", 8)
+	ctx, cancel := context.WithCancel(t.Context())
+	var late protocol.Write
+	cut := through{Store: s, before: func(w protocol.Write) error {
+		if w.Item().NodeID == 5 {
+			late = w
+			cancel()
+			return errors.New("no answer")
+		}
+		return nil
+	}}
+	if _, err := leasepool.Open(cut, "orders").Resize(ctx, leasepool.Spec{Size: 4}); err == nil {
+		t.Fatal("got no error from the resize that was cut off")
+	}
+	p := leasepool.Open(s, "orders")
+	if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 8}); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := s.Write(t.Context(), late); err != nil || res.Applied {
+		t.Errorf("got %+v, %v, want the late request refused", res.Lease, err)
+	}
+	inUse(t, p, 8)
 }

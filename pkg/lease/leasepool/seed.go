@@ -33,8 +33,11 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if err == nil && !fresh {
 		err = errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout))
 	}
-	if err == nil {
-		err = p.settle(ctx, &c, c.Pool.Groups(), s.Floor)
+	left := false // by an earlier seed of a larger pool, which was cut off
+	if err == nil && fresh {
+		left, err = p.found(ctx, &c, s.Floor)
+	} else if err == nil {
+		err = p.settle(ctx, &c, c.Pool.Groups(), s.Floor, nil)
 	}
 	if err != nil {
 		return c, err
@@ -62,34 +65,87 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	// Another process may have seeded the pool first, with a different floor, without a
 	// layout, or for fewer holders.
 	err = errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout), p.makeRoom(ctx, &c, s.Expect))
+	if err == nil && left {
+		err = p.settle(ctx, &c, c.Pool.Groups(), s.Floor, nil)
+	}
 	if err == nil && res.Applied { // of several concurrent seeds, only one writes the cards
 		p.tryPublish(ctx, c.Pool)
 	}
 	return c, err
 }
 
-// create creates the missing node IDs of a larger pool before agents search them.
-func (p *Pool) create(ctx context.Context, c *Changes, size int, floor time.Time) error {
+// found creates the node IDs of a pool that does not exist yet. It reports whether there
+// are node IDs that are retired, or too high for the pool's size. They are left alone
+// until the pool's item exists: a concurrent seed may create the pool with another size.
+func (p *Pool) found(ctx context.Context, c *Changes, floor time.Time) (left bool, err error) {
+	item := c.Pool
+	err = p.sweep(ctx, item.Groups(), &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
+		return s.seedGroup(ctx, c, item, n, g, floor, func(l protocol.Lease) error {
+			if l.NodeID >= item.Size || l.Retired {
+				s.mu.Lock()
+				left = true
+				s.mu.Unlock()
+			}
+			return s.begin(ctx, c, item, l)
+		})
+	})
+	return left, err
+}
+
+// create creates the missing node IDs of a larger pool before agents search them. It
+// returns the added node IDs that existed before.
+func (p *Pool) create(ctx context.Context, c *Changes, size int, floor time.Time) (existed map[int]bool, err error) {
+	existed = map[int]bool{}
 	item := c.Pool
 	item.Size = size
-	return p.sweep(ctx, item.Groups(), &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
-		return s.seedGroup(ctx, c, item, n, g, floor)
+	err = p.sweep(ctx, item.Groups(), &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
+		return s.seedGroup(ctx, c, item, n, g, floor, func(l protocol.Lease) error {
+			if l.NodeID < c.Pool.Size {
+				return nil
+			}
+			s.mu.Lock()
+			existed[l.NodeID] = true
+			s.mu.Unlock()
+			return s.begin(ctx, c, item, l)
+		})
 	})
+	return existed, err
+}
+
+// begin makes sure that a node ID that is about to be added to a pool begins at the
+// pool's floor or later.
+//
+// Invariant (S1): no node ID that is added begins before the floor. Another run, which was
+// cut off or knew an earlier floor, may have created the node ID.
+func (s *sweep) begin(ctx context.Context, c *Changes, item protocol.PoolItem, l protocol.Lease) error {
+	if l.Holder != "" || !l.ReservedUntil.Before(item.Floor) {
+		return nil
+	}
+	_, err := s.do(ctx, protocol.Raise{Key: protocol.Key{Pool: s.Name, NodeID: l.NodeID}, To: item.Floor}, &c.Raised)
+	return err
 }
 
 // settle brings the node IDs of the first groups in line with the pool's size.
 // Afterwards, all node IDs below the size exist and are in use, and all higher node IDs
 // that exist are retired. Each change records the revision of the pool's item from which
 // settle read the size.
-func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Time) error {
+//
+// Invariant: a request of an earlier resize that arrives late changes nothing. So settle
+// also writes those node IDs that need no change but that an earlier resize may still
+// change. moved reports which those are; nil: none.
+func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Time, moved func(node int) bool) error {
 	item := c.Pool
 	return p.sweep(ctx, groups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
 		for _, l := range g.Leases {
 			retired := l.NodeID >= item.Size
-			if l.Retired != retired {
-				count := &c.Restored
-				if retired {
+			if l.Retired != retired || moved != nil && moved(l.NodeID) && l.Resize < item.Revision {
+				count := new(int)
+				switch {
+				case l.Retired == retired:
+				case retired:
 					count = &c.Retired
+				default:
+					count = &c.Restored
 				}
 				if _, err := s.do(ctx, protocol.Retire{Key: protocol.Key{Pool: p.Name, NodeID: l.NodeID}, Retired: retired, Resize: item.Revision}, count); err != nil {
 					return err
@@ -101,27 +157,27 @@ func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Ti
 				s.mu.Unlock()
 			}
 		}
-		return s.seedGroup(ctx, c, item, n, g, floor)
+		return s.seedGroup(ctx, c, item, n, g, floor, nil)
 	})
 }
 
-// seedGroup creates the missing node IDs of one group. No node ID can be used before the
-// pool's floor. A node ID that needs a larger width cannot be used before that width
-// begins, either.
-func (s *sweep) seedGroup(ctx context.Context, c *Changes, item protocol.PoolItem, n int, g protocol.Group, floor time.Time) error {
+// seedGroup creates, in random order, the missing node IDs of one group, and calls each,
+// if it is not nil, for all others. No node ID can be used before the pool's floor. A node
+// ID that needs a larger width cannot be used before that width begins, either.
+//
+// If a write is refused, another process is seeding as well. In that case, seedGroup reads
+// the group again, so that it does not pay for writes that the other process has done, and
+// a fleet shares the work.
+func (s *sweep) seedGroup(ctx context.Context, c *Changes, item protocol.PoolItem, n int, g protocol.Group, floor time.Time, each func(protocol.Lease) error) (err error) {
 	low, high := max(n*protocol.GroupSize, item.ExcludeBelow), min((n+1)*protocol.GroupSize, item.Limit())
-	return s.seed(ctx, c, low, high, g, func(node int) protocol.Write { return item.SeedOf(node, floor) })
-}
-
-// seed creates, in random order, the node IDs from low to high-1 that are missing in
-// their group g. If a write is refused, another process is seeding as well. In that case,
-// seed reads the group again, so that it does not pay for writes that the other process
-// has done, and a fleet shares the work.
-func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g protocol.Group, w func(node int) protocol.Write) (err error) {
 	there := map[int]bool{}
 	for {
 		for _, l := range g.Leases {
-			there[l.NodeID] = true
+			if there[l.NodeID] = true; each != nil {
+				if err := each(l); err != nil {
+					return err
+				}
+			}
 		}
 		for _, corrupt := range g.Corrupt {
 			there[corrupt.NodeID] = true
@@ -130,7 +186,7 @@ func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g protocol.
 		for _, i := range rand.Perm(max(high-low, 0)) {
 			if node := low + i; !there[node] && applied {
 				there[node] = true
-				if applied, err = s.do(ctx, w(node), &c.Seeded); err != nil {
+				if applied, err = s.do(ctx, item.SeedOf(node, floor), &c.Seeded); err != nil {
 					return err
 				}
 			}
@@ -138,7 +194,7 @@ func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g protocol.
 		if applied {
 			return nil
 		}
-		if g, err = s.group(ctx, low/protocol.GroupSize); err != nil {
+		if g, err = s.group(ctx, n); err != nil {
 			return err
 		}
 	}

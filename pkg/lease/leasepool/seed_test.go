@@ -1,6 +1,7 @@
 package leasepool_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -208,5 +209,54 @@ func TestCorruptMeanwhile(t *testing.T) {
 	c, err = p.Raise(t.Context(), time.Now().Add(time.Minute))
 	if err != nil || c.Raised != 19 || c.Corrupt[15] == "" {
 		t.Errorf("raise: %+v, %v", c, err)
+	}
+}
+
+// A seed was cut off before the pool's item existed. The seed that creates the pool has a
+// floor, and no node ID of the pool begins before it.
+func TestSeedWithAFloorAfterASeedThatWasCutOff(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+		ctx, cut := stopAfter[protocol.Seed](t, s, 100)
+		if _, err := leasepool.Open(cut, "orders").Seed(ctx, leasepool.Spec{Size: 600}); err == nil {
+			t.Fatal("got no error from the seed that was cut off")
+		}
+		floor := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		p := leasepool.Open(s, "orders")
+		if c, err := p.Seed(t.Context(), leasepool.Spec{Size: 600, Floor: floor}); err != nil || !c.Pool.Floor.Equal(floor) {
+			t.Fatalf("got %+v, %v, want the floor %v", c, err, floor)
+		}
+		noneBefore(t, p, floor)
+	})
+}
+
+// noneBefore fails the test if a node ID begins before the floor.
+func noneBefore(t *testing.T, p *leasepool.Pool, floor time.Time) {
+	t.Helper()
+	leases, _ := all(t, p)
+	for n, l := range leases {
+		if l.ReservedUntil.Before(floor) {
+			t.Fatalf("node %d of %d begins at %v, want %v or later", n, len(leases), l.ReservedUntil, floor)
+		}
+	}
+}
+
+// Seeds of different sizes were cut off before the pool's item existed. All node IDs of the
+// seed that creates the pool are in use, and no others.
+func TestSeedAfterSeedsOfOtherSizes(t *testing.T) {
+	for _, sizes := range [][]int{{600, 300, 600}, {300, 600, 300}} {
+		fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+			for _, size := range sizes[:2] {
+				ctx, cancel := context.WithCancel(t.Context())
+				cut := &poolWrites{Store: s, before: func(protocol.PoolWrite) bool { cancel(); return false }}
+				if _, err := leasepool.Open(cut, "orders").Seed(ctx, leasepool.Spec{Size: size}); err == nil {
+					t.Fatal("got no error from a seed that was cut off")
+				}
+			}
+			p := leasepool.Open(s, "orders")
+			if c, err := p.Seed(t.Context(), leasepool.Spec{Size: sizes[2]}); err != nil || c.Pool.Size != sizes[2] {
+				t.Fatalf("got %+v, %v, want a pool of %d", c, err, sizes[2])
+			}
+			inUse(t, p, sizes[2])
+		})
 	}
 }

@@ -112,20 +112,26 @@ func (s *sweep) finish(n int, g protocol.Group) {
 	}
 }
 
-// do sends one write, and counts it if it succeeded. If the item is corrupt, do records
-// that.
+// do does what send does, and reports only whether the write succeeded.
 func (s *sweep) do(ctx context.Context, w protocol.Write, count *int) (applied bool, err error) {
+	res, err := s.send(ctx, w, count)
+	return res.Applied, err
+}
+
+// send sends one write, and counts it if it succeeded. If the item is corrupt, send
+// records that, and returns no lease.
+func (s *sweep) send(ctx context.Context, w protocol.Write, count *int) (res protocol.Result, err error) {
 	if err := s.pace.wait(ctx); err != nil {
-		return false, err
+		return res, err
 	}
-	res, err := s.write(ctx, w)
+	res, err = s.write(ctx, w)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.corrupt.note(err) {
-		return false, nil
+		return protocol.Result{}, nil
 	}
 	if res.Applied {
 		*count++
 	}
-	return res.Applied, err
+	return res, err
 }

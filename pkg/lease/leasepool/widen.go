@@ -10,8 +10,11 @@ import (
 )
 
 // widenSlack is how much later than necessary a new width begins. The time doubles with
-// each failed try.
-const widenSlack = 3 * time.Second
+// each failed try, up to widenMost.
+const (
+	widenSlack = 3 * time.Second
+	widenMost  = time.Hour
+)
 
 // Widen makes the node IDs of a narrow pool as wide as its open groups need, while the
 // fleet keeps making IDs, and then seeds the node IDs that now fit. It costs one write
@@ -48,7 +51,7 @@ func (p *Pool) widen(ctx context.Context, join bool) (c Changes, err error) {
 	if c.Pool, err = p.itemInTime(ctx); err != nil {
 		return c, err
 	}
-	for slack := widenSlack; c.Pool.Narrow(); slack *= 2 {
+	for slack := widenSlack; c.Pool.Narrow(); slack = min(2*slack, widenMost) {
 		if c.Pool.Widening.State == protocol.WidenOpen && !join {
 			return c, nil
 		}
@@ -91,6 +94,13 @@ func (p *Pool) beginWiden(ctx context.Context, c *Changes, slack time.Duration) 
 	if err != nil {
 		return false, err
 	}
+	// Invariant: the width never changes at a time that readers do not accept. One node ID
+	// that is reserved for years must not make the pool's item corrupt.
+	for _, l := range leases {
+		if l.ReservedUntil.After(now.Add(2 * farFuture)) {
+			return false, fmt.Errorf("lease: pool %q cannot change its width: node %d is reserved until %s, and the width changes only after all reservations: use another pool", p.Name, l.NodeID, protocol.Stamp(l.ReservedUntil))
+		}
+	}
 	begin := c.Pool.Begin(leases, now, slack)
 	if c.Pool, err = p.change(ctx, begin); err != nil {
 		return false, err
@@ -122,9 +132,14 @@ func (p *Pool) finishWiden(ctx context.Context, c *Changes, w *protocol.Widener)
 		return nil
 	})
 	commit, all := w.Commit()
+	if errors.Is(err, protocol.ErrSuperseded) {
+		now, unread := p.item(ctx)
+		if unread != nil || now.Widening != item.Widening {
+			return unread
+		}
+		err = fmt.Errorf("lease: pool %q cannot change its width: %w, and the pool has no such try: something other than Nodelease wrote it: use another pool", p.Name, err)
+	}
 	switch {
-	case errors.Is(err, protocol.ErrSuperseded):
-		return nil
 	case err == nil && all:
 		_, err = p.change(ctx, commit)
 		return err
@@ -192,5 +207,5 @@ func (p *Pool) grow(ctx context.Context, c *Changes, size int) error {
 			c.Pool = *res.Pool
 		}
 	}
-	return p.settle(ctx, c, c.Pool.UsableGroups(), time.Now())
+	return p.settle(ctx, c, c.Pool.UsableGroups(), time.Now(), nil)
 }

@@ -2,6 +2,7 @@ package leasepool_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +73,57 @@ func TestWidenBesideAResize(t *testing.T) {
 				if l, err := s.Get(t.Context(), "orders", n); err != nil || l == nil || l.WidenTry != p.Widening.Try {
 					t.Fatalf("node %d is %+v, %v, want the mark of try %d", n, l, err, p.Widening.Try)
 				}
+			}
+		})
+	}
+}
+
+// deafNode is a store in which the marks of one node ID are refused although its item does
+// not show why, as DynamoDB refuses them if widen_try is NULL.
+type deafNode struct {
+	protocol.Store
+	node int
+}
+
+func (s deafNode) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	if m, mark := w.(protocol.Mark); mark && m.NodeID == s.node {
+		l, err := s.Get(ctx, m.Pool, m.NodeID)
+		return protocol.Result{Lease: l}, err
+	}
+	return s.Store.Write(ctx, w)
+}
+
+// One broken item stops a widening, with an error that names the node ID. The widening
+// neither repeats its requests without end nor makes the pool's item corrupt.
+func TestWideningBesideABrokenItem(t *testing.T) {
+	for name, c := range map[string]struct {
+		attribute, value string
+		deaf             bool
+		want             string
+	}{
+		"a mark from the future":                  {"widen_try", "99", false, "node 3"},
+		"a reservation until the year 9999":       {"reserved_until", "253402300799000", false, "node 3"},
+		"marks that are refused without a reason": {"renewal", "0", true, "node 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, p, s := audited(t, true)
+			if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 600, Narrow: true}); err != nil {
+				t.Fatal(err)
+			}
+			f.set("orders#0", "3", "SET "+c.attribute+" = :v", c.value)
+			if _, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 1, To: 2}); err != nil {
+				t.Fatal(err)
+			}
+			if c.deaf {
+				p = leasepool.Open(deafNode{s, 3}, "orders")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if _, err := p.Widen(ctx); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error about %s", err, c.want)
+			}
+			if it, err := s.PoolItem(t.Context(), "orders"); err != nil || it.Widening.State == protocol.WidenOpen {
+				t.Errorf("got %v and a try that is %s, want an intact item and no open try", err, it.Widening.State)
 			}
 		})
 	}

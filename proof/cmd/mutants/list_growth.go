@@ -54,10 +54,10 @@ var growthMutants = []mutant{
 	{"a cluster node takes a grown lease for its time-out", "pkg/cluster/config.go", `ttl := c.Agent.TTL()`, `ttl := l.TTL`, "./pkg/cluster"},
 	{"a lease grows beside a cluster node", "pkg/cluster/node.go", `		cfg.Agent.KeepShort()`, `		_ = cfg.Agent.KeepShort`, "./pkg/cluster"},
 	{"a lease grows beside a directory", "pkg/discovery/register.go", `	agent.KeepShort()`, `	_ = agent.KeepShort`, "./pkg/discovery"},
-	{"a raise leaves a grown lease to its holder", "pkg/lease/leasepool/raise.go", `				if l.Holder == "" {
-					continue
-				}
-`, `				continue
+	{"a raise leaves a grown lease to its holder", "pkg/lease/leasepool/raise.go", `			if l.Holder == "" {
+				return nil
+			}
+`, `			return nil
 `, poolOwn},
 	{"growth of others is wrong for an on-demand agent", "pkg/lease/ondemand.go", `cmp.Or(cfg.MaxReserve, protocol.MaxTTL+ttl)`, `cfg.MaxReserve`, growProof},
 }

@@ -30,20 +30,9 @@ var poolMutants = []mutant{
 			return nil
 		}
 		if g, err`, poolOwn},
-	{"the pool's item is written first", seed, `	if err == nil {
-		err = p.settle(ctx, &c, c.Pool.Groups(), s.Floor)
-	}
-	if err != nil {
-		return c, err
-	}
-`, `	if err == nil && !fresh {
-		err = p.settle(ctx, &c, c.Pool.Groups(), s.Floor)
-	}
-	if err != nil {
-		return c, err
-	}
-	defer func() { err = errors.Join(err, p.settle(ctx, &c, c.Pool.Groups(), s.Floor)) }()
-`, poolOwn},
+	{"the pool's item is written first", seed, `		left, err = p.found(ctx, &c, s.Floor)
+	} else if`, `		defer func() { _, late := p.found(ctx, &c, s.Floor); err = errors.Join(err, late) }()
+	} else if`, poolOwn},
 	{"a pool is made again over itself", dynamo, `onlyIf: "attribute_not_exists(pool_group)",
 		values: attributes{
 			":format"`, `onlyIf: "attribute_not_exists(holder)",
@@ -64,4 +53,37 @@ var poolMutants = []mutant{
 	{"force release forgets reserved_until", dynamo, `set:    "SET previous = :previous REMOVE holder, expires_at, taken_from",
 		onlyIf: "attribute_exists(holder)`, `set:    "SET previous = :previous REMOVE holder, expires_at, taken_from, reserved_until",
 		onlyIf: "attribute_exists(holder)`, stores},
+	{"a seed that was cut off leaves node IDs before the floor", seed, `			return s.begin(ctx, c, item, l)
+		})
+	})
+	return left, err`, `			return nil
+		})
+	})
+	return left, err`, poolOwn},
+	{"a resize leaves node IDs that it created before a raise", seed, `			return s.begin(ctx, c, item, l)
+		})
+	})
+	return existed, err`, `			return nil
+		})
+	})
+	return existed, err`, poolOwn},
+	{"a resize does not notice a raise", resize, `(created == nil || !created.Equal(c.Pool.Floor))`, `created == nil`, poolOwn},
+	{"seeds of other sizes leave retired node IDs", seed, `if err == nil && left {`, `if err == nil && left && false {`, poolOwn},
+	{"a seed retires node IDs of a pool that does not exist yet", seed, `	if err == nil && fresh {
+		left, err = p.found(ctx, &c, s.Floor)
+	} else if err == nil {`, `	if err == nil && fresh {
+		left, err = p.found(ctx, &c, s.Floor)
+	}
+	if err == nil {`, poolOwn},
+	{"a resize forgets the requests of an earlier one", seed, `moved != nil && moved(l.NodeID) && l.Resize < item.Revision {`, `moved != nil && false {`, poolOwn},
+	{"a raise leaves node IDs to be created", "pkg/lease/leasepool/raise.go", `		return s.seedGroup(ctx, &c, item, n, g, to, func(l protocol.Lease) error { return s.raise(ctx, &c, l, to) })
+`, `		for _, l := range g.Leases {
+			if err := s.raise(ctx, &c, l, to); err != nil {
+				return err
+			}
+		}
+		_ = item
+		return ctx.Err()
+`, poolOwn},
+	{"a raise leaves a holder that renews meanwhile", "pkg/lease/leasepool/raise.go", `if err != nil || res.Applied || res.Lease == nil {`, `if res.Lease != nil || res.Lease == nil {`, poolOwn},
 }

@@ -47,4 +47,9 @@ var widenMutants = []mutant{
 	{"a generator keeps its width", timeline, `		ends = t.span.Eras.firstTick(*t.layout, next)
 `, ``, ids},
 	{"an era begins where stamps were confirmed", timeline, `if e.From.UnixMilli() <= t.untilMs || len`, `if len`, ids},
+	{"a mark from the future is tried without end", widen, `if unread != nil || now.Widening != item.Widening {`, `if unread != nil || now.Widening == item.Widening {`, poolOwn},
+	{"a refused mark is tried without end", widener, `	case res.Lease.ReservedUntil.Before(m.From):
+		return ErrRefused
+`, ``, poolOwn},
+	{"a reservation for years makes a pool's item corrupt", widen, `if l.ReservedUntil.After(now.Add(2 * farFuture)) {`, `if l.ReservedUntil.IsZero() {`, poolOwn},
 }

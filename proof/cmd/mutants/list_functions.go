@@ -36,6 +36,9 @@ var functionMutants = []mutant{
 	{"the runtime's errors are information", "internal/app/handler/log.go", `slog.SetLogLoggerLevel(slog.LevelError)`, ``, handlerOwn},
 	{"retired node IDs of other groups are not counted", "pkg/lease/leasepool/stats.go", `err = p.countRetired(ctx, &s)`, `_ = p.countRetired`, poolOwn},
 	{"metrics of two tables are one", "internal/app/handler/poolmetric.go", `{Name: aws.String("Table"), Value: &table}, `, ``, handlerOwn},
+	{"a pool whose entries are broken is not tended", "internal/app/handler/reaper.go", `report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool)`, `if report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool); unswept != nil {
+				return unswept
+			}`, handlerOwn},
 	{"reap before the expiry", reap, `case l.ExpiresAt.Add(reapAfter).Before(now) &&`, `case true &&`, poolOwn},
 	{"reap without grace", reap, `case l.ExpiresAt.Add(reapAfter).Before(now) &&`, `case l.ExpiresAt.Before(now) &&`, poolOwn},
 	{"reap what is reserved ahead", reap, `&& l.ReservedUntil.Add(poolSkew).Before(now):`, `:`, poolOwn},

@@ -35,6 +35,7 @@ var functionMutants = []mutant{
 	{"FIPS endpoints are ignored", "internal/app/handler/aws.go", `endpoints{fips, dual}`, `endpoints{fips && false, dual}`, handlerOwn},
 	{"the runtime's errors are information", "internal/app/handler/log.go", `slog.SetLogLoggerLevel(slog.LevelError)`, ``, handlerOwn},
 	{"retired node IDs of other groups are not counted", "pkg/lease/leasepool/stats.go", `err = p.countRetired(ctx, &s)`, `_ = p.countRetired`, poolOwn},
+	{"node IDs that no width has room for are free", "pkg/lease/leasepool/stats.go", `s.Free += s.Pool.Limit() - open`, `s.Free += s.Pool.Size - open`, poolOwn},
 	{"metrics of two tables are one", "internal/app/handler/poolmetric.go", `{Name: aws.String("Table"), Value: &table}, `, ``, handlerOwn},
 	{"a pool whose entries are broken is not tended", "internal/app/handler/reaper.go", `report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool)`, `if report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool); unswept != nil {
 				return unswept

@@ -11,7 +11,10 @@ import (
 )
 
 // taking are the flags of verbs that take node IDs from their holders.
-type taking struct{ yes, dry bool }
+type taking struct {
+	yes, dry bool
+	answers  *bufio.Reader // one for all questions: it reads ahead
+}
 
 func (t *taking) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&t.yes, "yes", "y", false, "do not ask")
@@ -26,7 +29,10 @@ func (t *taking) confirm(cmd *cobra.Command, facts text.Safe, question string) e
 	if err := say(cmd.ErrOrStderr(), text.Sprintf("%s%s [y/N] ", facts, question)); err != nil {
 		return err
 	}
-	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if t.answers == nil {
+		t.answers = bufio.NewReader(cmd.InOrStdin())
+	}
+	answer, err := t.answers.ReadString('\n')
 	if err != nil {
 		_ = say(cmd.ErrOrStderr(), text.Sprintf("\n"))
 	}

@@ -17,9 +17,9 @@ import (
 
 // follow shows the list repeatedly: on a terminal it redraws the list in place, elsewhere
 // it prints the list whenever its contents change.
-func (f filter) follow(cmd *cobra.Command, g *globals, pool *leasepool.Pool, as form, every time.Duration) error {
+func (f filter) follow(cmd *cobra.Command, g *globals, pool *leasepool.Pool, read itemReader, as form, every time.Duration) error {
 	out := cmd.OutOrStdout()
-	w := &watch{pool: pool, every: every, answers: &g.answers, doctor: g.again("doctor"), silent: outageLine(cmd.ErrOrStderr())}
+	w := &watch{pool: pool, item: read, every: every, answers: &g.answers, doctor: g.again("doctor"), silent: outageLine(cmd.ErrOrStderr())}
 	if isTerminal(cmd.InOrStdin()) && isTerminal(out) && os.Getenv("TERM") != "dumb" && as.name != "csv" && as.name != "name" && !as.json {
 		return f.page(cmd.Context(), w, as, cmd.InOrStdin(), out)
 	}
@@ -38,7 +38,9 @@ func (f filter) follow(cmd *cobra.Command, g *globals, pool *leasepool.Pool, as 
 // essence returns the text of a list without relative times, which change with each read.
 func (f filter) essence(l *listed) string {
 	var b strings.Builder
-	shown := &listed{Pool: l.Pool, Nodes: f.apply(append([]listedNode(nil), l.Nodes...)), Corrupt: l.Corrupt}
+	pool := l.Pool
+	pool.Verdict, pool.Measured = nil, nil // they are renewed while nothing changes
+	shown := &listed{Pool: pool, Nodes: f.apply(append([]listedNode(nil), l.Nodes...)), Corrupt: l.Corrupt}
 	for i := range shown.Nodes {
 		n := &shown.Nodes[i]
 		if n.Holder != "" { // each renewal changes these times

@@ -81,12 +81,16 @@ func newList(g *globals) *cobra.Command {
 			if every < 100*time.Millisecond {
 				return usagef("--every %v: use 100ms or more", every)
 			}
-			pool, item, err := g.open(cmd.Context())
+			pool, read, err := g.reader(cmd.Context())
+			if err != nil {
+				return err
+			}
+			item, err := read(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if follow {
-				return f.follow(cmd, g, pool, as, every)
+				return f.follow(cmd, g, pool, read, as, every)
 			}
 			l, err := look(cmd.Context(), pool, item)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -24,6 +25,7 @@ const (
 // watch reads a pool repeatedly.
 type watch struct {
 	pool    *leasepool.Pool
+	item    itemReader // nil: the pool's item is not shown
 	every   time.Duration
 	length  time.Duration // 0: until stopped
 	answers *answers
@@ -89,7 +91,7 @@ func (w *watch) look(ctx context.Context) (*listed, []change, error) {
 			}
 		}
 	}()
-	now, err := look(ctx, w.pool, leasepool.Item{})
+	now, err := w.read(ctx)
 	close(done)
 	if late := <-told; late && err == nil {
 		w.silent(outage{silence: time.Since(began), ended: true})
@@ -100,6 +102,18 @@ func (w *watch) look(ctx context.Context) (*listed, []change, error) {
 	changes := changesBetween(w.before, now)
 	w.before = now
 	return now, changes, nil
+}
+
+// read reads the pool once. It reads the item each time, because a resize may have changed it.
+func (w *watch) read(ctx context.Context) (*listed, error) {
+	var item leasepool.Item
+	if w.item != nil {
+		var err error
+		if item, err = protocol.Retry(ctx, w.item); err != nil {
+			return nil, err
+		}
+	}
+	return look(ctx, w.pool, item)
 }
 
 // lines calls tell with the changes of each read until ctx ends or --for has passed. After

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,17 +41,22 @@ func newReap(g *globals) *cobra.Command {
 			pool.Logger = slog.New(slog.DiscardHandler) // this command prints the report
 			done := progressOn(cmd.ErrOrStderr(), pool, "reading")
 			defer done()
-			r, err := pool.Due(cmd.Context())
-			if err == nil && len(r.Due) > 0 && !t.dry {
+			ask := func(due []int) error {
 				done()
-				err = t.confirm(cmd, text.Sprintf("Expired for more than a minute: %s of pool %s. Their holders lose them permanently.\n", some(r.Due), g.pool), "Free them?")
+				return t.confirm(cmd, text.Sprintf("Expired for more than a minute: %s of pool %s. Their holders lose them permanently.\n", some(due), g.pool), "Free them?")
 			}
+			if t.yes {
+				ask = nil
+			}
+			asked := &asking{pool: pool, ask: ask}
+			var r leasepool.ReapReport
 			switch {
-			case err != nil || t.dry:
+			case t.dry:
+				r, err = pool.Due(cmd.Context())
 			case once:
-				r, err = pool.Reap(cmd.Context())
+				r, err = asked.reap(cmd.Context())
 			default:
-				r, err = lookAgain(cmd.Context(), cmd.ErrOrStderr(), pool)
+				r, err = lookAgain(cmd.Context(), cmd.ErrOrStderr(), asked)
 			}
 			done()
 			if err == nil && !t.dry {
@@ -71,15 +77,49 @@ func newReap(g *globals) *cobra.Command {
 	return cmd
 }
 
+// asking is a reaper that asks before it frees.
+type asking struct {
+	pool  *leasepool.Pool
+	ask   func(due []int) error // nil: nobody is asked
+	asked map[int]bool
+}
+
+// reap runs Reap after it has asked about every lease that is due.
+//
+// Invariant: no lease is freed unasked. Leases become due while the command waits, also for
+// an answer, and another reaper may scan them meanwhile. But Reap frees only what a scan at
+// least 30 s ago has found due, so that Due finds it as well.
+func (a *asking) reap(ctx context.Context) (r leasepool.ReapReport, err error) {
+	for a.ask != nil {
+		if r, err = a.pool.Due(ctx); err != nil {
+			return r, err
+		}
+		due := slices.DeleteFunc(slices.Clone(r.Due), func(n int) bool { return a.asked[n] })
+		if len(due) == 0 {
+			break
+		}
+		if err := a.ask(due); err != nil {
+			return r, err
+		}
+		if a.asked == nil {
+			a.asked = map[int]bool{}
+		}
+		for _, n := range due {
+			a.asked[n] = true
+		}
+	}
+	return a.pool.Reap(ctx)
+}
+
 // mostLooks is the largest number of scans of one command. A braked reaper needs three,
 // and an error or another reaper makes it start over.
 const mostLooks = 9
 
 // lookAgain scans a pool until each lease that the first scan found is freed or has been
 // renewed, and prints the leases that it waits for.
-func lookAgain(ctx context.Context, out io.Writer, pool *leasepool.Pool) (r leasepool.ReapReport, err error) {
+func lookAgain(ctx context.Context, out io.Writer, pool *asking) (r leasepool.ReapReport, err error) {
 	for range mostLooks {
-		r, err = pool.Reap(ctx)
+		r, err = pool.reap(ctx)
 		if err != nil || len(r.Freed) > 0 || len(r.Due) == 0 {
 			return r, err
 		}

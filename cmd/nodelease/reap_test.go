@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func TestReapLooksAgain(t *testing.T) {
 			pool := leasepool.Open(s, "orders")
 			pool.Logger = slog.New(slog.DiscardHandler)
 			began := time.Now()
-			r, err := lookAgain(t.Context(), &out, pool)
+			r, err := lookAgain(t.Context(), &out, &asking{pool: pool})
 			if err != nil || len(r.Freed) != crashed || time.Since(began) != time.Duration(len(want))*40*time.Second {
 				t.Errorf("%+v, %v after %v, want %d freed after %d waits of 40 s", r, err, time.Since(began), crashed, len(want))
 			}
@@ -85,6 +86,35 @@ func TestReapLooksAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// reap asks about each lease that it frees, also about those that become due while it waits
+// for the answer, which a reaper function scans meanwhile, and between its own scans.
+func TestReapAsksAboutLaterLeases(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("orders", 20)
+		fixture.Hold(t, s, 19, time.Now(), 10*time.Hour)
+		fixture.Hold(t, s, 1, time.Now(), 15*time.Second)
+		fixture.Hold(t, s, 2, time.Now(), 2*time.Minute)
+		fixture.Wait(2 * time.Minute)
+		pool := leasepool.Open(s, "orders")
+		var asked []int
+		a := &asking{pool: pool, ask: func(due []int) error {
+			asked = append(asked, due...)
+			if len(asked) == 1 {
+				fixture.Wait(80 * time.Second)
+				if _, err := pool.Reap(t.Context()); err != nil { // the function
+					t.Error(err)
+				}
+				fixture.Wait(50 * time.Second)
+			}
+			return nil
+		}}
+		r, err := lookAgain(t.Context(), io.Discard, a)
+		if err != nil || !slices.Equal(r.Freed, []int{1, 2}) || !slices.Equal(asked, r.Freed) {
+			t.Errorf("got %v freed, %v, and asked about %v, want 1 and 2, and asked about both", r.Freed, err, asked)
+		}
+	})
 }
 
 // Without --no-wait, reap waits until the second scan.
@@ -125,11 +155,11 @@ func TestReapInterrupted(t *testing.T) {
 		fixture.Wait(2 * time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if r, err := lookAgain(ctx, io.Discard, leasepool.Open(s, "orders")); !errors.Is(err, context.DeadlineExceeded) || len(r.Freed) != 0 {
+		if r, err := lookAgain(ctx, io.Discard, &asking{pool: leasepool.Open(s, "orders")}); !errors.Is(err, context.DeadlineExceeded) || len(r.Freed) != 0 {
 			t.Errorf("interrupted: %+v, %v, want nothing freed", r, err)
 		}
 		fixture.Wait(39 * time.Second)
-		if r, err := lookAgain(t.Context(), io.Discard, leasepool.Open(s, "orders")); err != nil || len(r.Freed) != 1 {
+		if r, err := lookAgain(t.Context(), io.Discard, &asking{pool: leasepool.Open(s, "orders")}); err != nil || len(r.Freed) != 1 {
 			t.Errorf("%+v, %v, want one freed", r, err)
 		}
 	})

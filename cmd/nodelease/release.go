@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -76,18 +77,20 @@ func newRelease(g *globals) *cobra.Command {
 // release1 shows what a release of l means, and then frees l if l still has the given
 // version.
 func release1(cmd *cobra.Command, g *globals, l lease.Lease, version int64, t taking) error {
+	// Invariant: a release is sent only for the holder that was shown. With another version,
+	// nothing is sent, because a process may claim the node ID with that version meanwhile.
+	if l.Version != version {
+		return fmt.Errorf("lease: node %d of pool %q has version %d by now, not %d: look again whose it is before releasing it", l.NodeID, g.pool, l.Version, version)
+	}
 	done := releasedNode{Node: listedNode{Lease: l}}
-	meant := l.Holder != "" && l.Version == version
-	means := whatReleaseMeans(cmd.ErrOrStderr(), l, time.Now())
-	switch {
-	case t.dry && meant && !g.json:
+	held := l.Holder != ""
+	if held && t.dry && !g.json {
 		return say(cmd.OutOrStdout(), text.Sprintf("%sA dry run: nothing was done.\n", whatReleaseMeans(cmd.OutOrStdout(), l, time.Now())))
-	case meant && !t.dry:
-		if err := t.confirm(cmd, means, "Release it?"); err != nil {
+	}
+	if held && !t.dry {
+		if err := t.confirm(cmd, whatReleaseMeans(cmd.ErrOrStderr(), l, time.Now()), "Release it?"); err != nil {
 			return err
 		}
-	}
-	if !t.dry && l.Holder != "" || l.Version != version { // a stale version is refused with an error that names the present holder
 		store, err := g.store(cmd.Context())
 		if err != nil {
 			return err

@@ -148,14 +148,26 @@ func (g *globals) store(ctx context.Context) (*lease.DynamoDB, error) {
 // because the pool's verbs retry through throttles and outages, and an unreachable table
 // must fail at once.
 func (g *globals) open(ctx context.Context) (*leasepool.Pool, leasepool.Item, error) {
-	store, err := g.store(ctx)
+	pool, read, err := g.reader(ctx)
 	if err != nil {
 		return nil, leasepool.Item{}, err
 	}
-	item, err := store.PoolItem(ctx, g.pool)
+	item, err := read(ctx)
+	return pool, item, err
+}
+
+// itemReader reads the item of a pool once.
+type itemReader func(context.Context) (leasepool.Item, error)
+
+// reader returns the pool that the flags name, and what reads its item.
+func (g *globals) reader(ctx context.Context) (*leasepool.Pool, itemReader, error) {
+	store, err := g.store(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	pool := leasepool.Open(store, g.pool)
 	pool.Logger = g.log
-	return pool, item, err
+	return pool, func(ctx context.Context) (leasepool.Item, error) { return store.PoolItem(ctx, g.pool) }, nil
 }
 
 // node reads the node ID that arg names.

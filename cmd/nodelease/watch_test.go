@@ -2,12 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
@@ -48,6 +53,41 @@ func TestWatchShowsOutage(t *testing.T) {
 			t.Errorf("got %q, want a line for the outage and one for its end", got)
 		}
 	})
+}
+
+// list --watch --json shows the pool's item, and shows it again after a resize.
+func TestListWatchShowsThePool(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
+	w.seed("orders", 2)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, in := io.Pipe()
+	defer out.Close()
+	root := newRootWith(&globals{})
+	root.SetArgs([]string{"list", "--watch", "--every", "100ms", "--json", "--table", w.table, "--pool", "orders", "--endpoint", *client.Options().BaseEndpoint})
+	root.SetOut(in)
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(root.ExecuteContext(ctx), in.Close()) }()
+	lists := json.NewDecoder(out)
+	for _, size := range []int{2, 4} {
+		if _, err := leasepool.Open(lease.NewDynamoDB(client, w.table), "orders").Resize(ctx, leasepool.Spec{Size: size}); err != nil {
+			t.Fatal(err)
+		}
+		for l := (listed{}); l.Pool.Size != size || len(l.Nodes) != size; { // a list may show a part of the resize
+			l = listed{}
+			if err := lists.Decode(&l); err != nil || l.Pool.Pool != "orders" {
+				t.Fatalf("got pool %q of %d node IDs, %v, want orders of %d", l.Pool.Pool, l.Pool.Size, err, size)
+			}
+		}
+	}
+	cancel()
+	if _, err := io.Copy(io.Discard, io.MultiReader(lists.Buffered(), out)); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("got %v after it was stopped, want none", err)
+	}
 }
 
 // In an outage, watch --for ends when its time has passed, with an error.

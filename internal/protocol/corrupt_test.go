@@ -110,3 +110,39 @@ func TestNarrowPoolWithoutNodeIDs(t *testing.T) {
 		})
 	}
 }
+
+// A verdict and a count that have more keys than this release writes, or other values, are
+// replaced once: a second write that has seen the same is refused.
+func TestOddMapsAreReplaced(t *testing.T) {
+	m := func(kv attributes) types.AttributeValue { return &types.AttributeValueMemberM{Value: kv} }
+	yes := &types.AttributeValueMemberBOOL{Value: true}
+	for name, odd := range map[string]struct{ verdict, measured types.AttributeValue }{
+		"another key": {m(attributes{"region": s("r"), "table": s("t"), "at": n("5"), "by": s("b"), "safe": yes, "note": s("x")}),
+			m(attributes{"held": n("1"), "cooling": n("2"), "at": n("5"), "valid_ms": n("6"), "note": s("x")})},
+		"a key without a value": {m(attributes{"region": s("r"), "table": s(""), "at": n("5"), "by": s("b"), "safe": yes}), m(attributes{"held": n("1"), "cooling": n("2"), "at": n("5"), "valid_ms": n("0")})},
+		"a missing key":         {m(attributes{"region": s("r"), "at": n("5")}), m(attributes{"held": n("1"), "at": n("5")})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
+				put(t, client, table, attributes{"pool_group": s("orders"), "node_id": n("-1"), "item_format": n("2"), "revision": n("1"), "floor": n("0"),
+					"pool_size": n("4"), "open_groups": n("1"), "exclude_below": n("0"), "verdict": odd.verdict, "measured": odd.measured})
+				store := protocol.NewDynamoDB(client, table)
+				item, err := store.PoolItem(t.Context(), "orders")
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := time.UnixMilli(9)
+				for i, w := range []protocol.PoolWrite{
+					protocol.Measure{Pool: "orders", Seen: item.Measured, Measured: protocol.Measured{Held: 3, At: at}},
+					protocol.Vouch{Pool: "orders", Seen: item.Verdict, Verdict: protocol.Verdict{Region: "r", Table: "t", At: at, By: "b", Safe: true}},
+				} {
+					for _, want := range []bool{true, false} {
+						if res, err := store.WritePool(t.Context(), w); err != nil || res.Applied != want {
+							t.Errorf("write %d: got applied %v, %v, want %v", i, res.Applied, err, want)
+						}
+					}
+				}
+			})
+		})
+	}
+}

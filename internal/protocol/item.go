@@ -3,6 +3,7 @@ package protocol
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -169,15 +170,29 @@ func decodePool(pool string, av attributes) (*PoolItem, error) {
 	p.LayoutFinal = it.LayoutFinal != nil && *it.LayoutFinal
 	if v := it.Verdict; v != nil {
 		p.Verdict = &Verdict{Region: v.Region, Table: v.Table, At: time.UnixMilli(v.At).UTC(), By: v.By, Safe: v.Safe}
+		p.Verdict.odd = asStored(av["verdict"], p.Verdict.item())
 	}
 	if m := it.Measured; m != nil {
 		// Nothing vital depends on the count, so a bad value is tolerated; see Fresh.
 		p.Measured = &Measured{Held: m.Held, Cooling: m.Cooling, At: time.UnixMilli(m.At).UTC(), Valid: time.Duration(min(max(m.ValidMS, 0), mostValid.Milliseconds())) * time.Millisecond}
+		p.Measured.odd = asStored(av["measured"], p.Measured.item())
 	}
 	if err := it.widths(p); err != nil {
 		return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: err}
 	}
 	return p, nil
+}
+
+// asStored returns a map of the pool's item as it is stored, or nil if it is what this
+// release writes.
+//
+// Invariant: a write that is conditional on a map sends the map that was read. Without the
+// keys that another release or somebody by hand has added, each write would be refused.
+func asStored(stored, own types.AttributeValue) types.AttributeValue {
+	if reflect.DeepEqual(stored, own) {
+		return nil
+	}
+	return stored
 }
 
 // refusedFormat returns the error, with the remedy, for a pool whose items this release

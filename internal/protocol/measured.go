@@ -13,6 +13,8 @@ type Measured struct {
 	At      time.Time `json:"at"`
 	// Valid is how long the count is valid, from At on.
 	Valid time.Duration `json:"valid_ns,omitempty"`
+
+	odd types.AttributeValue // see asStored
 }
 
 // Fresh reports whether the measurement is still valid at now. A measurement that was made
@@ -37,6 +39,14 @@ func (m *Measured) item() types.AttributeValue {
 		av["valid_ms"] = num(s.ValidMS)
 	}
 	return &types.AttributeValueMemberM{Value: av}
+}
+
+// seen returns m as it was read from the pool's item.
+func (m *Measured) seen() types.AttributeValue {
+	if m.odd != nil {
+		return m.odd
+	}
+	return m.item()
 }
 
 // Measure stores a count of the pool's node IDs. Seen is the measurement that the writer
@@ -72,7 +82,7 @@ func (w Measure) update() update {
 	}
 	if w.Seen != nil {
 		u.onlyIf = "measured = :seen"
-		u.values[":seen"] = w.Seen.item()
+		u.values[":seen"] = w.Seen.seen()
 	}
 	u.onlyIf = "item_format = :format AND " + u.onlyIf
 	return u

@@ -33,6 +33,8 @@ type Verdict struct {
 	At     time.Time `json:"at"`    // when the request was about to be sent
 	By     string    `json:"by"`
 	Safe   bool      `json:"safe"`
+
+	odd types.AttributeValue // see asStored
 }
 
 // Counts reports whether a client of s may rely on the verdict instead of checking the
@@ -65,6 +67,14 @@ func (v *Verdict) item() types.AttributeValue {
 		av["table"] = str(v.Table)
 	}
 	return &types.AttributeValueMemberM{Value: av}
+}
+
+// seen returns v as it was read from the pool's item.
+func (v *Verdict) seen() types.AttributeValue {
+	if v.odd != nil {
+		return v.odd
+	}
+	return v.item()
 }
 
 // Vouch stores a verdict. Seen is the verdict that the writer read: of several concurrent
@@ -105,7 +115,7 @@ func (w Vouch) update() update {
 	}
 	if w.Seen != nil {
 		u.onlyIf = "verdict = :seen"
-		u.values[":seen"] = w.Seen.item()
+		u.values[":seen"] = w.Seen.seen()
 	} else {
 		u.values[":revision"] = num(w.Revision)
 	}

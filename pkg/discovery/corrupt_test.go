@@ -3,7 +3,9 @@ package discovery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -54,6 +56,51 @@ func TestCorrupt(t *testing.T) {
 		register(t, d, a, Service{"orders", at(a.NodeID())})
 	}
 	wantPorts(t, service(t, d, "orders"), 0, 1)
+}
+
+// A corrupt entry that seems to be newer than its dead holder stays, with its list. Sweep
+// clears the other entries, those of the same holder too, and reports the corrupt one.
+func TestSweepPassesACorruptEntry(t *testing.T) {
+	for name, wrap := range map[string]func(lease.Client) lease.Client{
+		"a refusal with the item":    func(c lease.Client) lease.Client { return c },
+		"a refusal without the item": func(c lease.Client) lease.Client { return bare{c} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := dynamotest.Embedded(t)
+			table := dynamotest.CreateTable(t, client)
+			s := NewTable(wrap(client), table)
+			if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
+				t.Fatal(err)
+			}
+			d := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
+			var agents []*lease.Agent
+			for n := range 2 {
+				a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				agents = append(agents, a)
+				register(t, d, a, Service{"orders", at(n)}, Endpoint{"shard", "7", at(n)})
+			}
+			broken := raw(t, client, table, "orders#ep#shard#7", agents[0].NodeID())
+			broken["version"], broken["addresses"] = &types.AttributeValueMemberN{Value: "9"}, str("by hand")
+			if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range agents {
+				if err := a.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for round, want := range []int{3, 0} {
+				cleared, err := Sweep(t.Context(), s, "orders")
+				if cleared != want || err == nil || !strings.Contains(err.Error(), fmt.Sprintf("orders#ep#shard#7 of node %d", agents[0].NodeID())) || !strings.Contains(err.Error(), "corrupt item") {
+					t.Errorf("sweep %d: got %d cleared, %v, want %d and an error that names the corrupt entry", round, cleared, err, want)
+				}
+			}
+		})
+	}
 }
 
 // raw returns an item as it is in the table.

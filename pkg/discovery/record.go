@@ -48,13 +48,16 @@ func buried(nodeID int, version int64) record { return record{NodeID: nodeID, Ve
 // take records that are internal to this module.
 type Store interface{ entries.Store }
 
-// newerError reports that a write was refused by a newer record.
+// newerError reports that a write was refused by a newer record. That record may be corrupt.
 type newerError struct {
 	partition string
 	sent, now record
 }
 
 func (e *newerError) Error() string {
+	if e.now.Corrupt != nil {
+		return fmt.Sprintf("discovery: %s of node %d is not replaced by version %d and revision %d: %v", e.partition, e.now.NodeID, e.sent.Version, e.sent.Revision, e.now.Corrupt)
+	}
 	return fmt.Sprintf("discovery: %s of node %d has version %d and revision %d, which is newer than version %d and revision %d",
 		e.partition, e.now.NodeID, e.now.Version, e.now.Revision, e.sent.Version, e.sent.Revision)
 }

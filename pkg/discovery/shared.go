@@ -174,7 +174,11 @@ func (d *Directory) publish(ctx context.Context, p place, r record) {
 	if off {
 		return
 	}
-	if _, _, err := d.cfg.Store.Write(ctx, p.in(d.cfg.Pool), r); err != nil && !errors.Is(ctx.Err(), context.Canceled) { // a caller that gave up says nothing about the store
+	now, _, err := d.cfg.Store.Write(ctx, p.in(d.cfg.Pool), r)
+	if err == nil {
+		err = now.Corrupt // it refuses each write
+	}
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // a caller that gave up says nothing about the store
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.mute = time.Now().Add(time.Minute)

@@ -80,7 +80,7 @@ func (t *table) Get(ctx context.Context, partition string, nodeID int) (record, 
 	}
 	r, err := decode(out.Item)
 	if err != nil {
-		return record{NodeID: nodeID}, nil // the record is corrupt; the next write replaces it
+		r = record{NodeID: nodeID, Corrupt: err} // the next write replaces it, unless it seems to be newer
 	}
 	return r, nil
 }
@@ -122,7 +122,10 @@ func (t *table) Write(ctx context.Context, partition string, r record) (record, 
 		return now, false, err
 	}
 	now, err := decode(refused.Item)
-	return now, false, err
+	if err != nil {
+		now = record{NodeID: r.NodeID, Corrupt: err}
+	}
+	return now, false, nil
 }
 
 func (t *table) failed(call, partition string, err error) error {

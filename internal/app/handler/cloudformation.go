@@ -1,14 +1,18 @@
 package handler
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-lambda-go/cfn"
 
@@ -43,7 +47,7 @@ func (b *Bootstrap) answerFor(ctx context.Context, e cfn.Event) error {
 	}
 	r := cfn.NewResponse(&e)
 	r.Status, r.Reason, r.PhysicalResourceID, r.Data = a.Status, a.Reason, a.PhysicalResourceID, a.Data
-	if err := send(ctx, r); err != nil {
+	if err := send(ctx, e.ResponseURL, r); err != nil {
 		return errors.Join(a.err, fmt.Errorf("the response %s did not reach CloudFormation: %w", r.Status, err))
 	}
 	b.mu.Lock()
@@ -76,11 +80,23 @@ func shorten(err error) string {
 	return strings.ToValidUTF8(text[:min(len(text), 1000)], "")
 }
 
-// send sends the response, with up to five attempts until the function's time is up.
-// Without an answer, a deployment waits for its own time-out.
-func send(ctx context.Context, r *cfn.Response) (err error) {
-	for n := range 5 {
-		if err = r.Send(); err == nil {
+const (
+	// attempts is how often a response is sent at most.
+	attempts = 5
+	// attemptLimit is the longest time for one attempt.
+	attemptLimit = 5 * time.Second
+)
+
+// send sends the response, with several attempts until the function's time is up. Without
+// an answer, a deployment waits for its own time-out.
+func send(ctx context.Context, to string, r *cfn.Response) (err error) {
+	for n := range attempts {
+		// Invariant: no attempt takes the time of those that follow, even if it hangs.
+		limit := attemptLimit
+		if end, ok := ctx.Deadline(); ok {
+			limit = min(limit, time.Until(end)/time.Duration(attempts-n))
+		}
+		if err = sendOnce(ctx, limit, to, r); err == nil {
 			return nil
 		}
 		logger(ctx).Warn("CloudFormation was not reached", "error", err.Error())
@@ -89,6 +105,29 @@ func send(ctx context.Context, r *cfn.Response) (err error) {
 		}
 	}
 	return err
+}
+
+// sendOnce does what cfn.Response.Send does, which has no time limit.
+func sendOnce(ctx context.Context, limit time.Duration, to string, r *cfn.Response) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, to, bytes.NewReader(body)) // without a Content-Type, which the URL's signature excludes
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answered with status %d", res.StatusCode)
+	}
+	return nil
 }
 
 // responseHost matches the hosts to which CloudFormation wants answers sent: its own bucket

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -84,6 +85,26 @@ func TestBootstrapAnswersAgain(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL", server.URL)
 	if _, err := (&Bootstrap{Table: "nodelease", Store: leasetest.NewMemory("", 0)}).Handle(t.Context(), event(t, "bootstrap-create", server.URL)); err != nil || asked.Load() != 3 {
 		t.Errorf("%v after %d requests, want success after 3", err, asked.Load())
+	}
+}
+
+// An answer that hangs is given up in time for another attempt.
+func TestBootstrapAnswersAgainAfterSilence(t *testing.T) {
+	logs(t)
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if asked.Add(1) == 1 {
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	t.Setenv("AWS_ENDPOINT_URL", server.URL)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := (&Bootstrap{Table: "nodelease", Store: leasetest.NewMemory("", 0)}).Handle(ctx, event(t, "bootstrap-create", server.URL)); err != nil || asked.Load() != 2 {
+		t.Errorf("got %v after %d requests, want success after 2", err, asked.Load())
 	}
 }
 

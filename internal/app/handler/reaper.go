@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 
@@ -43,10 +44,11 @@ func (r *Reaper) Handle(ctx context.Context) ([]leasepool.ReapReport, error) {
 	reports := []leasepool.ReapReport{}
 	err := eachPool(ctx, r.Pools, func(ctx context.Context, log *slog.Logger, s Spec) error {
 		report, err := r.pool(s.Pool, log).Reap(ctx)
+		var unswept error
 		if err == nil {
-			report.Cleared, err = discovery.Sweep(ctx, r.Entries, s.Pool)
-		}
-		if err == nil { // done for the agents, whose roles may not write all of the pool's item
+			report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool)
+			// Tend is done for the agents, whose roles may not write all of the pool's item.
+			// Invariant: what is wrong with the entries of services never keeps the pool from it.
 			if _, failed := r.pool(s.Pool, log).Tend(ctx); failed != nil {
 				log.Warn("the pool's groups, its width or the verdict on its table were not checked; the next run tries again", "error", failed.Error())
 			}
@@ -58,14 +60,14 @@ func (r *Reaper) Handle(ctx context.Context) ([]leasepool.ReapReport, error) {
 		if len(report.Forged) > 0 {
 			level = slog.LevelError
 		}
-		if err == nil || len(report.Freed) > 0 || report.Cleared > 0 {
+		if err == nil || len(report.Freed) > 0 {
 			log.Log(ctx, level, "reaped", "held", report.Held, "due", report.Due, "freed", report.Freed, "cleared", report.Cleared,
 				"braked", report.Braked, "next_look", report.NextLook, "stuck", report.Stuck, "corrupt", report.Corrupt, "forged", report.Forged)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		reports = append(reports, report)
-		return err
+		return errors.Join(err, unswept)
 	})
 	return reports, err
 }

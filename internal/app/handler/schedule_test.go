@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/discovery/discoverytest"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -168,6 +171,41 @@ func TestReaperClearsEntries(t *testing.T) {
 			t.Errorf("logs: %s", logged())
 		}
 	})
+}
+
+// A discovery entry that nobody can replace is an error of the reaper. The reaper tends the
+// pool nevertheless, and logs what it found.
+func TestReaperTendsThoughASweepFails(t *testing.T) {
+	logged, client := logs(t), dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	store := lease.NewDynamoDB(client, table)
+	if _, err := leasepool.Open(store, "orders").Seed(t.Context(), leasepool.Spec{Size: 4}); err != nil {
+		t.Fatal(err)
+	}
+	hold(t, store, "orders", 0, time.Minute)
+	if _, err := leasepool.Open(store, "orders").ForceRelease(t.Context(), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range []map[string]any{
+		{"pool_group": "orders#registered", "node_id": 0, "holder": "0", "version": 1, "revision": 1, "places": []string{"svc#orders"}},
+		{"pool_group": "orders#svc#orders", "node_id": 0, "holder": "0", "version": 9, "revision": 1, "addresses": "by hand"},
+	} {
+		av, err := attributevalue.MarshalMap(item)
+		if err == nil {
+			_, err = client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: av})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := (&Reaper{Store: store, Entries: discovery.NewTable(client, table), Pools: both[:1]}).Handle(t.Context())
+	errorHas(t, err, `pool "orders"`, "orders#svc#orders of node 0", "corrupt item")
+	if item, err := store.PoolItem(t.Context(), "orders"); err != nil || item.Verdict == nil {
+		t.Errorf("the pool has the verdict %v, %v, want one", item.Verdict, err)
+	}
+	if !strings.Contains(logged(), `"msg":"reaped","pool":"orders"`) {
+		t.Errorf("logs: got %s, want what the reaper found", logged())
+	}
 }
 
 // cloudWatch collects the published metrics.

@@ -93,17 +93,21 @@ func (a *auditor) found(ctx context.Context) (Corrupt, error) {
 		}
 		found[node] = why
 	}
-	if a.old.Pool != nil {
-		if why := a.old.Pool.Broken(a.item); why != "" {
-			note(-1, why)
-		}
-	}
-	if len(a.doubt) == 0 {
+	poolInDoubt := a.old.Pool != nil && a.old.Pool.Broken(a.item) != ""
+	if !poolInDoubt && len(a.doubt) == 0 {
 		return found, nil
 	}
-	item, err := a.pool.item(ctx) // a widening may have begun since the item was read
+	// Invariant: nothing is forged unless a read that began after the watermarks were read shows
+	// it. The pool's item was read before them, and a resize, a raise or a widening may have
+	// changed it in between.
+	item, err := a.pool.item(ctx)
 	if err != nil {
 		return found, err
+	}
+	if poolInDoubt {
+		if why := a.old.Pool.Broken(item); why != "" {
+			note(-1, why)
+		}
 	}
 	for node := range a.doubt {
 		l, err := protocol.Retry(ctx, func(ctx context.Context) (*protocol.Lease, error) { return a.pool.store.Get(ctx, a.pool.Name, node) })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,6 +149,36 @@ func TestForged(t *testing.T) {
 			}
 			reapQuietly(t, pool)
 		})
+	}
+}
+
+// delayed is a store whose first answer about the pool's item arrives after late has run.
+type delayed struct {
+	*lease.DynamoDB
+	once atomic.Bool
+	late func()
+}
+
+func (s *delayed) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	item, err := s.DynamoDB.PoolItem(ctx, pool)
+	if !s.once.Swap(true) {
+		s.late()
+	}
+	return item, err
+}
+
+// The pool's item is not forged if a resize and a scan of the reaper have overtaken the
+// answer that contains it.
+func TestOvertakenItemIsNotForged(t *testing.T) {
+	_, pool, store := audited(t, false)
+	slow := &delayed{DynamoDB: store.(*lease.DynamoDB), late: func() {
+		if _, err := pool.Resize(t.Context(), leasepool.Spec{Size: 5}); err != nil {
+			t.Error(err)
+		}
+		reapQuietly(t, pool)
+	}}
+	if s, err := leasepool.Open(slow, "orders").Stats(t.Context()); err != nil || len(s.Forged) > 0 {
+		t.Errorf("got forged %v, %v, want none", s.Forged, err)
 	}
 }
 

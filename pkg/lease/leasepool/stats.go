@@ -10,7 +10,8 @@ import (
 
 // Stats contains the numbers of node IDs of a pool at one time. Capacity is Held + Free +
 // Expired + Cooling; it does not include node IDs that are excluded, retired, corrupt or
-// not seeded, since these cannot be leased.
+// not seeded, since these cannot be leased. In a narrow pool, node IDs beyond the present
+// width are not seeded yet.
 type Stats struct {
 	Pool        protocol.PoolItem `json:"pool"`
 	Capacity    int               `json:"capacity"`
@@ -73,8 +74,10 @@ func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 		err = p.countBraked(ctx, &s)
 	}
 	s.Releases, s.alive = CountReleases(s.alive), nil
+	// Invariant: Free counts only node IDs that can be claimed now, so that a pool in which no
+	// process can start is full. In a narrow pool, the other node IDs exist after a widening.
 	_, open := s.Pool.Open()
-	s.Free += s.Pool.Size - open
+	s.Free += s.Pool.Limit() - open
 	s.Capacity = s.Held + s.Free + s.Expired + s.Cooling
 	s.Utilization = 100
 	if s.Capacity > 0 {

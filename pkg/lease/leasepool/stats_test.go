@@ -259,6 +259,21 @@ func TestStatsOutside(t *testing.T) {
 	}
 }
 
+// A narrow pool is full if all node IDs of its present width are held, since no process can
+// start before its width grows.
+func TestStatsOfANarrowPool(t *testing.T) {
+	s := leasetest.NewMemory("", 0)
+	p := narrow(t, s, 2048, 2) // its width still has room for 512 node IDs, of which 8 are excluded
+	for _, want := range []leasepool.Stats{{Free: 504}, {Held: 504, Utilization: 100}} {
+		for n := range want.Held {
+			fixture.Hold(t, s, 8+n, time.Now(), time.Minute)
+		}
+		if got, err := p.Stats(t.Context()); err != nil || got.Capacity != 504 || got.Held != want.Held || got.Free != want.Free || got.Utilization != want.Utilization {
+			t.Errorf("got %d held and %d free of %d, %v %%, %v, want %d held and %d free of 504, %v %%", got.Held, got.Free, got.Capacity, got.Utilization, err, want.Held, want.Free, want.Utilization)
+		}
+	}
+}
+
 func TestStatsReservedGroup(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	p := seeded(t, s, 600, 300)

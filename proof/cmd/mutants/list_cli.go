@@ -21,6 +21,12 @@ var cliMutants = []mutant{
 		return t, usagef("%s %s: %s is in the past`, `case t.Year() < 1:
 		return t, usagef("%s %s: %s is in the past`, cliOwn},
 	{"cli: a resize that shrinks does not ask", "cmd/nodelease/resize.go", `if t.dry || spec.Size < item.Size {`, `if t.dry {`, cliOwn},
+	{"cli: a release of a later version is not refused", "cmd/nodelease/release.go", `if l.Version != version {`, `if l.Version > version {`, cliOwn},
+	{"cli: a followed list has no pool", "cmd/nodelease/follow.go", `pool: pool, item: read,`, `pool: pool, item: nil,`, cliOwn},
+	{"cli: reap asks about what is due at first only", "cmd/nodelease/reap.go", `		due := slices.DeleteFunc(`, `		if a.asked != nil {
+			break
+		}
+		due := slices.DeleteFunc(`, cliOwn},
 	{"cli: a link is replaced by the deadline file", "cmd/nodelease/deadline.go", `err == nil && !is.Mode().IsRegular()`, `err == nil && is.IsDir()`, cliOwn},
 	{"cli: a lease on demand that ran out is resumed", execNap, `if o.Left() <= 0 {`, `if false {`, cliOwn},
 	{"cli: a program goes on with the node ID of another lease", execNap, `now.Version != o.held.Version)`, `now.Version == 0)`, cliOwn},

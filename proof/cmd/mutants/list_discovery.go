@@ -23,6 +23,8 @@ var discoveryMutants = []mutant{
 	{"discovery: the sweep takes a lease that was read too early", "pkg/discovery/sweep.go", `l.version > r.Version ||`, `l.version != r.Version ||`, discoveryOwn},
 	{"discovery: the sweep takes who lives", "pkg/discovery/sweep.go", `&& l.session != r.Holder)`, `)`, discoveryOwn},
 	{"discovery: the sweep follows a corrupt list", "pkg/discovery/place.go", `return p, err == nil && string(p) == text && text != ""`, `return place(text), text != "" || p != "" || err != nil`, discoveryOwn},
+	{"discovery: a corrupt entry ends the sweep", "pkg/discovery/sweep.go", `case err != nil && !errors.As(err, &newer):`, `case err != nil && (newer == nil || !errors.As(err, &newer)):`, discoveryOwn},
+	{"discovery: the sweep says nothing of a corrupt entry", "pkg/discovery/sweep.go", `if err == nil && now.Corrupt != nil {`, `if false {`, discoveryOwn},
 	{"discovery: a late page ends a lease", "pkg/discovery/live.go", `return g.strong || !g.unaware(entries)`, `return g.strong || true || !g.unaware(entries)`, discoveryOwn},
 	{"discovery: a late page ends a lease soon", "pkg/discovery/live.go", `time.Now().Add(againAfter), doubt{}))`, `time.Now(), doubt{}))`, discoveryOwn},
 	{"discovery: a late page lacks a new lease", "pkg/discovery/live.go", `g.strong || !g.unaware(entries) && known`, `g.strong || known`, discoveryOwn},

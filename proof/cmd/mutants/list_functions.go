@@ -23,7 +23,8 @@ var functionMutants = []mutant{
 	{"a late event is handled again", answering, `if !again || e.RequestID == "" {`, `if !again || again {`, handlerOwn},
 	{"an answer goes anywhere", answering, `if err := checkResponseURL(e.ResponseURL); err != nil {`, `if err := error(nil); err != nil {`, handlerOwn},
 	{"an emulator's answer goes anywhere", answering, `&& (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()):`, `&& net.IP{}.String() != "":`, handlerOwn},
-	{"an answer is sent once", answering, `for n := range 5 {`, `for n := range 1 {`, handlerOwn},
+	{"an answer is sent once", answering, `for n := range attempts {`, `for n := range attempts / attempts {`, handlerOwn},
+	{"an answer that hangs takes all of the time", answering, `limit = min(limit, time.Until(end)/time.Duration(attempts-n))`, `limit = time.Until(end)`, handlerOwn},
 	{"another pool is seeded at once", bootstrap, `if e.RequestType == cfn.RequestUpdate && e.PhysicalResourceID != id {`, `if false {`, handlerOwn},
 	{"an old floor moves a pool", bootstrap, `text != "" && given != e.OldResourceProperties["Floor"] {`, `text != "" {`, handlerOwn},
 	{"a rollback cannot return", bootstrap, `return false, err`, `return true, err`, handlerOwn},
@@ -35,7 +36,11 @@ var functionMutants = []mutant{
 	{"FIPS endpoints are ignored", "internal/app/handler/aws.go", `endpoints{fips, dual}`, `endpoints{fips && false, dual}`, handlerOwn},
 	{"the runtime's errors are information", "internal/app/handler/log.go", `slog.SetLogLoggerLevel(slog.LevelError)`, ``, handlerOwn},
 	{"retired node IDs of other groups are not counted", "pkg/lease/leasepool/stats.go", `err = p.countRetired(ctx, &s)`, `_ = p.countRetired`, poolOwn},
+	{"node IDs that no width has room for are free", "pkg/lease/leasepool/stats.go", `s.Free += s.Pool.Limit() - open`, `s.Free += s.Pool.Size - open`, poolOwn},
 	{"metrics of two tables are one", "internal/app/handler/poolmetric.go", `{Name: aws.String("Table"), Value: &table}, `, ``, handlerOwn},
+	{"a pool whose entries are broken is not tended", "internal/app/handler/reaper.go", `report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool)`, `if report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool); unswept != nil {
+				return unswept
+			}`, handlerOwn},
 	{"reap before the expiry", reap, `case l.ExpiresAt.Add(reapAfter).Before(now) &&`, `case true &&`, poolOwn},
 	{"reap without grace", reap, `case l.ExpiresAt.Add(reapAfter).Before(now) &&`, `case l.ExpiresAt.Before(now) &&`, poolOwn},
 	{"reap what is reserved ahead", reap, `&& l.ReservedUntil.Add(poolSkew).Before(now):`, `:`, poolOwn},

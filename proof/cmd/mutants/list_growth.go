@@ -28,6 +28,7 @@ var growthMutants = []mutant{
 	{"growth flaps", room, `most = size - size/10`, `most = size`, growProof},
 	{"holders count beside the function", room, `return ByHolder(m) && now`, `return now`, growProof},
 	{"a holder's count is taken for the schedule", "pkg/lease/leasepool/measure.go", `if tenure.ByHolder(before) {`, `if tenure.ByHolder(before) && m.Valid < 0 {`, poolOwn},
+	{"a measurement with another key is never replaced", measuredFile, `if m.odd != nil {`, `if false {`, protocolOwn},
 	{"a measurement over another one", measuredFile, `u.onlyIf = "measured = :seen"`, `u.onlyIf = ":seen = :seen"`, stores},
 	{"an agent without a generator grows", grow, `(a.cfg.Grow || a.growing.generates.Load()) &&`, `true &&`, growProof},
 	{"a watched lease grows", grow, ` && !a.growing.short.Load() && a.grownTimings().Grows()`, ` && a.grownTimings().Grows()`, growProof},

@@ -28,5 +28,6 @@ var hostileMutants = []mutant{
 	{"hostile: the page shows a cluster's session", "cmd/nodelease/internal/ui/state.go", `value = text.Session(value)`, `_ = value`, pageOwn},
 	{"hostile: a cluster's check shows the session", "pkg/cluster/health.go", `gate.Session(v.self.SessionID)`, `gate.Line(v.self.SessionID)`, clusterOwn},
 	{"hostile: a part of the digest lists any number of members", "pkg/cluster/dynamocoordinator/part.go", `len(members) > maxListed {`, `false {`, tableOwn},
+	{"hostile: an answer that was overtaken is forged", "pkg/lease/leasepool/forged.go", `if why := a.old.Pool.Broken(item); why != "" {`, `if why := a.old.Pool.Broken(a.item); why != "" {`, poolOwn},
 	{"hostile: forged items raise no alarm", "internal/app/handler/poolmetric.go", `count("Corrupt", len(s.Corrupt)+len(s.Forged))`, `count("Corrupt", len(s.Corrupt))`, handlerOwn},
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 func TestAPageSeesWhatChanges(t *testing.T) {
@@ -252,6 +253,22 @@ func TestASlowPageIsSentAway(t *testing.T) {
 			t.Error("the page still counts as open")
 		}
 	})
+}
+
+// Only node IDs that should have items are shown as missing: not the reserved ones, nor those
+// that exist only after a widening.
+func TestMissing(t *testing.T) {
+	m := model{pool: protocol.PoolItem{Size: 2048, ExcludeBelow: 8, Numbers: 300, Eras: snowflake.Eras{{NodeBits: 9}}}}
+	for i, want := range []counts{
+		{0, 0, 0, 0, 8, 0, 248},
+		{0, 0, 0, 0, 0, 0, 44},
+		{},
+	} {
+		m.read(i, protocol.Group{}, time.Now(), newChange())
+		if got := m.groups[i].counts; got != want {
+			t.Errorf("group %d: got %v of %v, want %v", i, got, states, want)
+		}
+	}
 }
 
 func TestEveryState(t *testing.T) {

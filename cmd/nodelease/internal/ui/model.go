@@ -83,10 +83,11 @@ func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 }
 
 // show arranges a group's items by node ID. A node ID that should have an item and has none
-// is shown as missing.
+// is shown as missing. Reserved node IDs need no item, and a narrow pool has none for the node
+// IDs beyond its present width.
 func (m *model) show(index int, got protocol.Group, at time.Time) []nodeID {
 	from := index * protocol.GroupSize
-	size := min(m.pool.Size-from, protocol.GroupSize)
+	size := min(m.pool.Limit()-from, protocol.GroupSize)
 	for _, l := range got.Leases {
 		size = max(size, l.NodeID-from+1)
 	}
@@ -96,6 +97,9 @@ func (m *model) show(index int, got protocol.Group, at time.Time) []nodeID {
 	nodeIDs := make([]nodeID, max(size, 0))
 	for i := range nodeIDs {
 		nodeIDs[i] = nodeID{ID: from + i, State: missing}
+		if from+i < m.pool.ExcludeBelow {
+			nodeIDs[i].State, nodeIDs[i].Note = lease.Retired, reserved
+		}
 	}
 	for _, l := range got.Leases {
 		nodeIDs[l.NodeID-from] = show(lease.Lease(l), m.pool, at)

@@ -19,6 +19,9 @@ const (
 	missing lease.State = "missing" // it has no item, since it was not seeded
 )
 
+// reserved is the note of the node IDs below ExcludeBelow.
+const reserved = "reserved: never leased"
+
 // states lists the states in the order of counts; the page uses the same order.
 var states = []lease.State{lease.Held, lease.Free, lease.Cooling, lease.Expired, lease.Retired, corrupt, missing}
 
@@ -117,7 +120,7 @@ func show(l lease.Lease, pool protocol.PoolItem, at time.Time) nodeID {
 	}
 	switch {
 	case l.NodeID < pool.ExcludeBelow:
-		n.State, n.Note = lease.Retired, "reserved: never leased"
+		n.State, n.Note = lease.Retired, reserved
 	case l.NodeID >= pool.Size: // even if the resize has not marked it yet
 		n.State, n.Note = lease.Retired, "the pool was made smaller"
 	}

@@ -53,7 +53,7 @@ func TestSeedLayout(t *testing.T) {
 }
 
 // A resize to a size that does not fit the layout is refused, even if the layout is bound
-// while the resize is in progress.
+// while the resize is in progress. A resize that is refused at once changes nothing.
 func TestResizeBeyondTheLayout(t *testing.T) {
 	s := leasetest.NewMemory("orders", 64)
 	p := leasepool.Open(s, "orders")
@@ -77,6 +77,10 @@ func TestResizeBeyondTheLayout(t *testing.T) {
 		if got := item(t, s).Size; got != 64 {
 			t.Fatalf("the pool has size %d, want 64", got)
 		}
+	}
+	before := item(t, s)
+	if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 70, Floor: time.Now().Add(time.Hour)}); err == nil || item(t, s).Revision != before.Revision {
+		t.Errorf("got %v, and revision %d after %d, want an error and no change", err, item(t, s).Revision, before.Revision)
 	}
 	if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 32}); err != nil {
 		t.Fatal(err)

@@ -165,6 +165,36 @@ func TestEndOfTheLease(t *testing.T) {
 	})
 }
 
+// A leader whose node ID was freed by force, and that waits for another one, no longer
+// believes that it leads once its agent knows of the loss.
+func TestLeaderWithoutALease(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 2)
+		agent := fixture.Start(t, lease.Config{Store: tab.Store("a"), Pool: "orders", Logger: silent, OnLost: lease.Reacquire})
+		a := join(t, dynamocoordinator.New(tab.Client("a"), tab.Name), "a", func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
+		fixture.Wait(time.Second)
+		tab.leased(t, "b")
+		fixture.Wait(2 * settled)
+		if leader(a) != "a" {
+			t.Fatalf("got leader %q, want a", leader(a))
+		}
+		tab.free(t, mustLease(t, agent))
+		lost, led := 0, 0
+		for range 10 * 30 {
+			if _, err := agent.Lease(); errors.Is(err, lease.ErrLost) {
+				lost++
+				if leader(a) == "a" {
+					led++
+				}
+			}
+			fixture.Wait(100 * time.Millisecond)
+		}
+		if lost == 0 || led > 0 {
+			t.Errorf("got %d tenths of a second without a lease, and a as its own leader in %d of them; want some, and none", lost, led)
+		}
+	})
+}
+
 // When the member that writes the digest dies, the other members read the table
 // themselves and drop that member. The next oldest member then writes the digest.
 func TestStaleDigest(t *testing.T) {

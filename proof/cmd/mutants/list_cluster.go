@@ -69,6 +69,9 @@ var clusterMutants = []mutant{
 	{"cluster: an earlier holder's publication counts", "pkg/cluster/known.go", `named && publisher < m.Version`, `named && publisher < 0`, clusterOwn},
 	{"cluster: a node leads as soon as it starts", "pkg/cluster/leader.go", `now-n.times.since > n.cfg.Timeout &&`, `now > n.times.since &&`, clusterOwn},
 	{"cluster: a node leads by an old look", "pkg/cluster/leader.go", `		now-n.times.looked <= n.trust() && n.silenceLocked() <= n.trust()`, `		now >= n.times.looked`, clusterOwn},
+	{"cluster: a node leads without its lease", "pkg/cluster/leader.go", `	if n.cfg.Agent != nil {
+		if _`, `	if false {
+		if _`, clusterOwn},
 	{"cluster: a dropped session still leads in its state", "pkg/cluster/leader.go", `	if n.seenBy != n.now.self.SessionID {`, `	if false {`, clusterOwn},
 	{"cluster: a late answer counts", "pkg/cluster/node.go", `!sender.Same(n.now.self) || now-sent > n.trust()`, `!sender.Same(n.now.self) || sent > now`, clusterOwn},
 	{"cluster: a suspended machine was not silent", "pkg/cluster/node.go", `clock: snowflake.SystemClock(), turned`, `clock: struct{ clock }{snowflake.SystemClock()}, turned`, tableOwn},

@@ -113,8 +113,11 @@ var clusterMutants = []mutant{
 	}`, `	if !ok || leader.Same(b.Self) {
 		return true, nil
 	}`, tableOwn},
-	{"digest: a keeper's clock decides for all", digestFile, `		agrees = !written.After(time.Now().Add(clockLimit)) &&`, `		agrees = true ||`, tableOwn},
+	{"digest: a keeper's clock decides for all", digestFile, `		d.agrees = !written.After(time.Now().Add(clockLimit)) &&`, `		d.agrees = true ||`, tableOwn},
 	{"digest: a keeper's slow clock decides for all", digestFile, `(asked.IsZero() || !written.Before(`, `(asked.IsZero() || written.Before(time.Now()) || !written.Before(`, tableOwn},
+	{"digest: a wrong clock is believed at the second read", digestFile, `	} else {
+		d.copies = 1 //`, `	} else {
+		d.agrees, d.copies = true, 1 //`, tableOwn},
 	{"digest: a part that comes late replaces a newer one", digestFile, `"attribute_not_exists(beat) OR beat <= :beat"`, `""`, tableOwn},
 	{"digest: one that cannot be written fails the heartbeat", tableBeat, `return cluster.Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil`, `return cluster.Snapshot{Members: members}, d.write(ctx, b, members, now)`, tableOwn},
 	{"cluster: a late publication replaces a newer one", tableKnown, `version = :version AND revision < :revision`, `version >= :version AND revision < :revision OR :revision = :revision`, tableOwn},

@@ -113,7 +113,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Agent != nil {
 		cfg.Agent.KeepShort() // the lease shows others whether this node lives
 		n.renewed = cfg.Agent.Renewed()
-		cfg.Agent.BeforeResume(func() { _ = n.rotateIfSilent() }) // the next turn returns an error after a failure
+		cfg.Agent.BeforeResume(n.beforeResume)
 		n.workers.Go(n.watchLease)
 	}
 	for failed := n.turn(ctx); failed != nil; failed = n.turn(ctx) {

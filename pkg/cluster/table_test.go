@@ -315,3 +315,24 @@ func TestAnotherNodeID(t *testing.T) {
 		}
 	})
 }
+
+// The claim of another node ID after a loss does not bring back the session that others
+// dropped when they read that the previous node ID was free.
+func TestDroppedSessionIsNotInAnotherClaim(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		agent := fixture.Start(t, lease.Config{Store: lease.NewDynamoDB(tab.CutOff("a"), tab.Name), Pool: "orders", Logger: silent, OnLost: lease.Reacquire})
+		a := join(t, dynamocoordinator.New(tab.Client("a"), tab.Name), "a", func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
+		fixture.Wait(settled)
+		session, lost := a.Self().SessionID, mustLease(t, agent)
+		<-agent.Renewed()
+		tab.free(t, lost)
+		tab.Writes(2) // the refused renewal and the claim, but not the renewal after it
+		fixture.Wait(timeout)
+		l, err := tab.Store("").Get(t.Context(), "orders", agent.NodeID())
+		if err != nil || l.NodeID == lost.NodeID || l.Holder == "" || l.Metadata["session_id"] == "" || l.Metadata["session_id"] == session {
+			t.Errorf("got the claim %+v, %v; want one of another node ID with a session that is not %s", l, err, session)
+		}
+		tab.Writes(1 << 30)
+	})
+}

@@ -34,7 +34,8 @@ type Coordinator interface {
 type Beat struct {
 	// Self is the sender. The backend sets Heartbeat and, if Self has no lease, Version.
 	Self Member
-	// At is when the heartbeat was sent, by the sender's wall clock.
+	// At is when the heartbeat was sent, by the sender's wall clock. If this clock was set
+	// back, At stays the same until the clock has caught up.
 	At time.Time
 	// Timeout is how old a heartbeat may be.
 	Timeout time.Duration

@@ -52,6 +52,7 @@ type Node struct {
 	revision   int64         // of the last publication
 
 	// Only the heartbeat's goroutine uses these fields.
+	at        time.Time       // the time in the last heartbeat
 	seen      []Member        // the result of the last heartbeat
 	expired   time.Duration   // the last time that this node expired old records
 	published Versions        // this node's last publication
@@ -77,7 +78,10 @@ var (
 )
 
 // clock has the methods of a snowflake.Clock that a node needs.
-type clock interface{ Monotonic() time.Duration }
+type clock interface {
+	Wall() time.Time
+	Monotonic() time.Duration
+}
 
 // view is a node's own session and its last state.
 type view struct {
@@ -204,7 +208,12 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	// before anything is sent. So if the process is frozen from here on, others that
 	// receive the late request do not consider this node alive, and this node does not
 	// consider the late answer fresh.
-	sent, at := n.clock.Monotonic(), time.Now()
+	sent, wall := n.clock.Monotonic(), n.clock.Wall()
+	// The time in a heartbeat never goes back, although the wall clock may: a backend takes
+	// an earlier time for that of a late request, and does not record it.
+	if n.at.Before(wall) {
+		n.at = wall
+	}
 	if err := n.rotateIfSilent(); err != nil {
 		n.end(err)
 		return err
@@ -218,7 +227,7 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	one, cancel := context.WithTimeout(ctx, n.cfg.Timeout/3)
 	defer cancel()
 	first, _ := LowestSession(v.state)
-	snap, err := n.cfg.Coordinator.Heartbeat(one, Beat{Self: v.self, At: at, Timeout: n.cfg.Timeout, Elect: n.cfg.Elect, Oldest: first.Same(v.self)})
+	snap, err := n.cfg.Coordinator.Heartbeat(one, Beat{Self: v.self, At: n.at, Timeout: n.cfg.Timeout, Elect: n.cfg.Elect, Oldest: first.Same(v.self)})
 	if errors.Is(err, ErrDropped) {
 		if rotated := n.rotate(); rotated != nil {
 			n.end(rotated)

@@ -79,10 +79,14 @@ func (n *Node) rotateIfSilent() error {
 	return n.rotateLocked()
 }
 
-// rotate begins a new session.
+// rotate begins a new session, unless the node has ended. The lease of a node that has
+// ended has no session: an answer that comes late must not add one again.
 func (n *Node) rotate() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.err != nil {
+		return nil
+	}
 	return n.rotateLocked()
 }
 

@@ -91,6 +91,10 @@ var clusterMutants = []mutant{
 	{"cluster: a refused heartbeat is no error", tableNodes, `	if item == nil && err == nil {`, `	if false {`, tableOwn},
 	{"cluster: a heartbeat counts from its arrival", tableNodes, `":now": num(b.At.UnixMilli()), ":name"`, `":now": num(time.Now().UnixMilli()), ":name"`, tableOwn},
 	{"cluster: a failed node stays in its lease", "pkg/cluster/close.go", `SetMetadata(map[string]string{metaNode: "", metaSession: ""})`, `SetMetadata(map[string]string{"has_left": "1"})`, clusterOwn},
+	{"cluster: a late refusal marks the lease of a closed node", "pkg/cluster/session.go", `	if n.err != nil {
+		return nil
+	}
+`, ``, clusterOwn},
 	{"cluster: a failed node waits for its next renewal", "pkg/cluster/close.go", `		if !errors.Is(err, ErrClosed) {
 			n.cfg.Agent.RenewNow()
 		}

@@ -384,16 +384,20 @@ func TestChanges(t *testing.T) {
 	})
 }
 
+// Start refuses a configuration that cannot work, with an error that names the field.
 func TestConfigChecks(t *testing.T) {
 	good := func() cluster.Config {
 		return cluster.Config{Cluster: "c", Name: "a", Coordinator: clustertest.NewMemory(), Logger: silent}
 	}
 	for name, change := range map[string]func(*cluster.Config){
-		"Cluster":     func(c *cluster.Config) { c.Cluster = "" },
-		`"c#svc"`:     func(c *cluster.Config) { c.Cluster = "c#svc" }, // discovery's partitions have such names
-		"Name":        func(c *cluster.Config) { c.Name = strings.Repeat("x", 200) },
-		"Coordinator": func(c *cluster.Config) { c.Coordinator = nil },
-		"Every":       func(c *cluster.Config) { c.Every = c.Timeout + time.Minute },
+		"Cluster":                    func(c *cluster.Config) { c.Cluster = "" },
+		`"c#svc"`:                    func(c *cluster.Config) { c.Cluster = "c#svc" }, // discovery's partitions have such names
+		"Name":                       func(c *cluster.Config) { c.Name = strings.Repeat("x", 200) },
+		"Coordinator":                func(c *cluster.Config) { c.Coordinator = nil },
+		"Every":                      func(c *cluster.Config) { c.Every = c.Timeout + time.Minute },
+		"Every -1ns":                 func(c *cluster.Config) { c.Every = -1 },
+		"Timeout 2ns is below 100ms": func(c *cluster.Config) { c.Timeout = 2 },
+		"Timeout -1s is below 100ms": func(c *cluster.Config) { c.Timeout = -time.Second },
 	} {
 		cfg := good()
 		change(&cfg)

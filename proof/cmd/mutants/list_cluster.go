@@ -105,6 +105,7 @@ var clusterMutants = []mutant{
 	{"cluster: retries do not back off", "pkg/cluster/node.go", `firstRetry<<min(n.failures, 20)`, `firstRetry`, clusterOwn},
 	{"cluster: a failed read waits for the renewal", "pkg/cluster/node.go", `	case n.failures > 0:`, `	case n.failures > 0 && n.cfg.Agent == nil:`, clusterOwn},
 	{"cluster: a node has a # in its cluster's name", "pkg/cluster/config.go", `if err := protocol.CheckPoolName(c.Cluster); err != nil {`, `if err := protocol.CheckPoolName(c.Cluster); err != nil && c.Cluster == "" {`, clusterOwn},
+	{"cluster: a time-out of nanoseconds panics", "pkg/cluster/config.go", `if c.Timeout < minTimeout {`, `if c.Timeout < 0 {`, clusterOwn},
 	{"cluster: metadata without a lease have no bound", "pkg/cluster/member.go", `	case text > most:`, `	case text < 0:`, clusterOwn},
 	{"digest: content is not hashed", digestFile, `err != nil || sum(content) != hash`, `err != nil`, tableOwn},
 	{"digest: content is unpacked without a limit", "pkg/cluster/dynamocoordinator/part.go", `io.LimitReader(z, maxPart+1)`, `z`, tableOwn},

@@ -258,6 +258,12 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 	if !sender.Same(n.now.self) || now-sent > n.trust() {
 		return State{}, errLate
 	}
+	changed := !sameSlice(snap.Members, n.seen) || n.seenBy != sender.SessionID
+	// A node that its own read lacks is not seen by others either, so the read does not
+	// count. Otherwise the node would be alone in its state, and would lead.
+	if changed && !snap.has(sender) {
+		return State{}, n.missing()
+	}
 	if n.cfg.Agent == nil {
 		n.times.heard = max(n.times.heard, sent)
 	}
@@ -265,7 +271,7 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 	if !n.times.recorded {
 		n.times.recorded, n.times.since = true, now
 	}
-	if !sameSlice(snap.Members, n.seen) || n.seenBy != sender.SessionID {
+	if changed {
 		metadata := n.now.self.Metadata // the backend may still have the earlier metadata
 		n.seen = snap.Members
 		snap.Members = n.withoutOutdated(snap.Members, now)
@@ -277,6 +283,14 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 	close(n.turned)
 	n.turned = make(chan struct{})
 	return n.now.state, nil
+}
+
+// missing returns the error for a read that lacks this node.
+func (n *Node) missing() error {
+	if n.cfg.Agent == nil {
+		return fmt.Errorf("cluster: the backend recorded the heartbeat of %q, but its members lack this session: does another process have the same name?", n.cfg.Name)
+	}
+	return fmt.Errorf("cluster: the lease of %q has this session, but the members of cluster %q that the coordinator reads lack it: give the coordinator the table of the lease, unless the node ID was freed just now", n.cfg.Name, n.cfg.Cluster)
 }
 
 // lookForNamesake warns if another session with this node's name is seen for longer than

@@ -195,6 +195,25 @@ func TestLeaderWithoutALease(t *testing.T) {
 	})
 }
 
+// Start does not return a node whose lease is in another table than that of the coordinator,
+// which no other node would see, and which would lead. The error names the remedy.
+func TestLeaseInAnotherTable(t *testing.T) {
+	for name, size := range map[string]int{"with the pool": 8, "without the pool": 0} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				leases, members := newTable(t, 8), newTable(t, size)
+				agent := fixture.Start(t, lease.Config{Store: leases.Store("a"), Pool: "orders", Logger: silent})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				n, err := cluster.Start(ctx, cluster.Config{Name: "a", Agent: agent, Coordinator: dynamocoordinator.New(members.Client("a"), members.Name), Logger: silent})
+				if n != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "give the coordinator the table of the lease") {
+					t.Errorf("got the node %v and the error %v, want DeadlineExceeded with the remedy", n, err)
+				}
+			})
+		})
+	}
+}
+
 // When the member that writes the digest dies, the other members read the table
 // themselves and drop that member. The next oldest member then writes the digest.
 func TestStaleDigest(t *testing.T) {

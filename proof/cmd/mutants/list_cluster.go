@@ -100,6 +100,7 @@ var clusterMutants = []mutant{
 			n.cfg.Agent.RenewNow()
 		}
 `, ``, clusterOwn},
+	{"cluster: no event when the leader steps down", "pkg/cluster/event.go", `leads && leader.Same(self)`, `leads && false`, clusterOwn},
 	{"cluster: listeners outlive the node", "pkg/cluster/close.go", `	close(n.done)
 	n.cancel()`, `	close(n.done)`, clusterOwn},
 	{"cluster: Goexit goes unnoticed", "pkg/cluster/listener.go", `err := errGoexit //`, `err := error(nil) //`, clusterOwn},

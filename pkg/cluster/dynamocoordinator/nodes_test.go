@@ -1,11 +1,14 @@
 package dynamocoordinator_test
 
 import (
+	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
@@ -57,4 +60,49 @@ func TestLateHeartbeat(t *testing.T) {
 			t.Errorf("got %v, want session two of version 2", item)
 		}
 	})
+}
+
+// crowded is a client that adds items to the members without a lease.
+type crowded struct {
+	*dynamodb.Client
+	items []map[string]types.AttributeValue
+}
+
+func (c crowded) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	out, err := c.Client.Query(ctx, in, o...)
+	if err == nil && in.ExpressionAttributeValues[":partition"].(*types.AttributeValueMemberS).Value == "orders#node" {
+		out.Items = append(out.Items, c.items...)
+	}
+	return out, err
+}
+
+// The items that Expire leaves, one for each name that was ever used, do not end the
+// cluster: names of pods change with each deploy. Only items that are in use are bounded,
+// with an error that names the remedy.
+func TestNamesOfThePast(t *testing.T) {
+	for name, c := range map[string]struct {
+		inUse bool
+		want  string // in the error
+	}{"forgotten": {false, ""}, "in use": {true, "names that stay the same across restarts"}} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				tab := newTable(t)
+				crowd := crowded{Client: tab.Client("a")}
+				for i := range 20_001 {
+					item := map[string]types.AttributeValue{
+						"pool_group": &types.AttributeValueMemberS{Value: "orders#node"}, "node_id": n(int64(1)<<62 + int64(i)), "version": n(1), "heartbeat_at": n(1),
+						"member_name": &types.AttributeValueMemberS{Value: "pod"},
+					}
+					if c.inUse {
+						item["session_id"] = &types.AttributeValueMemberS{Value: "session"}
+					}
+					crowd.items = append(crowd.items, item)
+				}
+				snap, err := dynamocoordinator.New(crowd, tab.Name).Heartbeat(t.Context(), cluster.Beat{Self: member("a"), At: time.Now(), Timeout: timeout})
+				if c.want == "" && (err != nil || len(snap.Members) != 1) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("got %d members and the error %v, want one member, or an error with %q", len(snap.Members), err, c.want)
+				}
+			})
+		})
+	}
 }

@@ -91,6 +91,7 @@ var clusterMutants = []mutant{
 	{"cluster: a clock that is set back drops its member", "pkg/cluster/node.go", `	if n.at.Before(wall) {`, `	if true {`, clusterOwn},
 	{"cluster: a refused heartbeat is no error", tableNodes, `	if item == nil && err == nil {`, `	if false {`, tableOwn},
 	{"cluster: a heartbeat counts from its arrival", tableNodes, `":now": num(b.At.UnixMilli()), ":name"`, `":now": num(time.Now().UnixMilli()), ":name"`, tableOwn},
+	{"cluster: names of the past end a cluster", tableFile, `return item["version"] != nil && item["session_id"] == nil`, `return item["version"] == nil && item["session_id"] == nil`, tableOwn},
 	{"cluster: a failed node stays in its lease", "pkg/cluster/close.go", `SetMetadata(map[string]string{metaNode: "", metaSession: ""})`, `SetMetadata(map[string]string{"has_left": "1"})`, clusterOwn},
 	{"cluster: a late refusal marks the lease of a closed node", "pkg/cluster/session.go", `	if n.err != nil {
 		return nil

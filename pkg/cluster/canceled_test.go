@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,10 +93,11 @@ func TestKnownIsCanceledAnywhere(t *testing.T) {
 type hanging struct {
 	*clustertest.Memory
 	began chan struct{}
+	again atomic.Bool
 }
 
 func (h *hanging) Publish(ctx context.Context, m cluster.Member, revision int64, known cluster.Versions) error {
-	if revision > 1 {
+	if h.again.Swap(true) {
 		return h.Memory.Publish(ctx, m, revision, known)
 	}
 	close(h.began)
@@ -105,7 +107,7 @@ func (h *hanging) Publish(ctx context.Context, m cluster.Member, revision int64,
 
 // A Publish that waits for an earlier Publish also returns when its own context ends.
 func TestPublishIsCanceledWhileItWaits(t *testing.T) {
-	h := &hanging{clustertest.NewMemory(), make(chan struct{})}
+	h := &hanging{Memory: clustertest.NewMemory(), began: make(chan struct{})}
 	n := join(t, h, "anna")
 	first, end := context.WithCancel(t.Context())
 	defer end()

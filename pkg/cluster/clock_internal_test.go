@@ -5,29 +5,65 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // alone is a backend whose only member is the sender of the heartbeat.
-type alone struct{ Coordinator }
+type alone struct {
+	Coordinator
+	last time.Time // the time in the last heartbeat
+}
 
-func (alone) Heartbeat(_ context.Context, b Beat) (Snapshot, error) {
+func (a *alone) Heartbeat(_ context.Context, b Beat) (Snapshot, error) {
+	a.last = b.At
 	return Snapshot{Members: []Member{b.Self}}, nil
 }
 
-func (alone) Expire(context.Context, string, time.Duration) error { return nil }
+func (*alone) Expire(context.Context, string, time.Duration) error { return nil }
 
 // Silence is measured with a clock that includes the time for which the machine was
 // suspended (package snowflake tests that clock). time.Since does not include this time.
 // With time.Since, a member on a machine that slept would come back with the same
 // session, and could lead.
 func TestSuspendIsSilence(t *testing.T) {
-	n, err := Start(t.Context(), Config{Cluster: "orders", Name: "a", Coordinator: alone{}})
+	n, err := Start(t.Context(), Config{Cluster: "orders", Name: "a", Coordinator: &alone{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer n.Close()
 	if n.clock != snowflake.SystemClock() {
 		t.Errorf("the clock is a %T, want snowflake.SystemClock", n.clock)
+	}
+}
+
+// If the wall clock of a running member is set back, the time in its heartbeats does not
+// go back, so that no heartbeat is taken for a late one. Once the clock has caught up, the
+// heartbeats have its time again.
+func TestHeartbeatsNeverGoBack(t *testing.T) {
+	c := &alone{}
+	n, err := Start(t.Context(), Config{Cluster: "orders", Name: "a", Coordinator: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil { // the test itself sends the heartbeats
+		t.Fatal(err)
+	}
+	clock := leasetest.NewClock(time.Minute)
+	n.clock = clock
+	beat := func() time.Time {
+		if err := n.turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return c.last
+	}
+	first := beat()
+	clock.Step(-9 * time.Second)
+	if got := beat(); !got.Equal(first) {
+		t.Errorf("after a step back: got a heartbeat of %v, want %v", got, first)
+	}
+	clock.Step(10 * time.Second)
+	if got := beat(); got.Before(first.Add(time.Second)) {
+		t.Errorf("after the clock has caught up: got a heartbeat of %v, want one of %v or later", got, first.Add(time.Second))
 	}
 }

@@ -29,7 +29,7 @@ type Config struct {
 	// silent for Timeout minus the lease's Guard (without a lease, for nine tenths of
 	// Timeout). All nodes of a cluster must have the same Timeout. With an agent, Timeout
 	// must be at least the length of the agent's lease, which is the default. Without an
-	// agent, it defaults to 15 s.
+	// agent, it must be at least 100 ms, and defaults to 15 s.
 	Timeout time.Duration
 	// Every is the time between heartbeats, at most half of Timeout. Each pause is up to
 	// 10 % longer or shorter, at random. Defaults to Timeout / 3. Not used with an agent,
@@ -51,6 +51,9 @@ type Config struct {
 	// Logger receives warnings. Defaults to slog.Default().
 	Logger *slog.Logger
 }
+
+// minTimeout is the shortest Timeout.
+const minTimeout = 100 * time.Millisecond
 
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
@@ -104,7 +107,10 @@ func (c Config) withDefaults() (Config, error) {
 			bad("Listeners: the one at %d of %d is nil", i, len(c.Listeners))
 		}
 	}
-	if c.Timeout < 0 || c.Every < 0 || c.Every > c.Timeout/2 {
+	// A heartbeat has a third of the time-out for its answer.
+	if c.Timeout < minTimeout {
+		bad("Timeout %v is below %v, so heartbeats would not be answered in time: set a longer one, or leave it unset for %v", c.Timeout, minTimeout, lease.DefaultTTL)
+	} else if c.Every < 0 || c.Every > c.Timeout/2 {
 		bad("Every %v is more than half of Timeout %v: one lost heartbeat would end a membership", c.Every, c.Timeout)
 	}
 	if c.Agent != nil && len(c.Metadata) > 0 {

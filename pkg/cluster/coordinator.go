@@ -14,7 +14,8 @@ import (
 // concurrent use, and returns an error if the context has ended.
 type Coordinator interface {
 	// Heartbeat records that a session is alive and then returns the sessions whose last
-	// heartbeat is within the time-out, in any order. It returns ErrDropped for a session
+	// heartbeat is within the time-out, in any order. They include Self; otherwise, the
+	// heartbeat has failed. It returns ErrDropped for a session
 	// that was silent for longer than the time-out, or whose lease is older than the
 	// lease in the record.
 	Heartbeat(ctx context.Context, b Beat) (Snapshot, error)
@@ -34,7 +35,8 @@ type Coordinator interface {
 type Beat struct {
 	// Self is the sender. The backend sets Heartbeat and, if Self has no lease, Version.
 	Self Member
-	// At is when the heartbeat was sent, by the sender's wall clock.
+	// At is when the heartbeat was sent, by the sender's wall clock. If this clock was set
+	// back, At stays the same until the clock has caught up.
 	At time.Time
 	// Timeout is how old a heartbeat may be.
 	Timeout time.Duration
@@ -72,6 +74,15 @@ type Snapshot struct {
 	Heard time.Time
 	// Warning is an error to log. Members are valid all the same.
 	Warning error
+}
+
+// has reports whether a member is in the snapshot.
+func (s Snapshot) has(m Member) bool {
+	if s.Ordered {
+		i, found := slices.BinarySearchFunc(s.Members, m.SessionID, sessionOf)
+		return found && s.Members[i].Same(m)
+	}
+	return slices.ContainsFunc(s.Members, m.Same)
 }
 
 // Versions are the versions that a member knows, by the Member.Key of each member.

@@ -19,9 +19,10 @@
 //
 // Leaders: a node believes that it leads only after its session has been recorded for one
 // time-out, and only while its last heartbeat and its last read of the others are no older
-// than one time-out. So at most one node believes that it leads if there are no partitions,
-// clocks are within their limit, and the elector is [LowestSession]. For one time-out
-// after the first start of a fleet, no node believes that it leads.
+// than one time-out and its agent, if it has one, holds the lease. So at most one node
+// believes that it leads if there are no partitions, clocks are within their limit, the
+// elector is [LowestSession], and no node ID is freed by force. For one time-out after the
+// first start of a fleet, no node believes that it leads.
 //
 // # What is not promised
 //

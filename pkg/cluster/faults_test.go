@@ -248,6 +248,47 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 	})
 }
 
+// dropping is a backend whose heartbeats wait for a channel, once it is set, and are then
+// refused.
+type dropping struct {
+	*clustertest.Memory
+	mu    sync.Mutex
+	until <-chan struct{}
+	began chan struct{} // closed by the first heartbeat that waits
+}
+
+func (d *dropping) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	d.mu.Lock()
+	until := d.until
+	d.mu.Unlock()
+	if until == nil {
+		return d.Memory.Heartbeat(ctx, b)
+	}
+	close(d.began)
+	<-until
+	return cluster.Snapshot{}, cluster.ErrDropped
+}
+
+// If the heartbeat of a session is refused just after the node was closed, the lease does
+// not get a session again.
+func TestDroppedWhileItCloses(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 4)
+		d := &dropping{Memory: clustertest.NewMemory(), began: make(chan struct{})}
+		agent, n := tab.leased(t, "a", func(c *cluster.Config) { c.Coordinator = d })
+		fixture.Wait(settled)
+		d.mu.Lock()
+		d.until = n.Done()
+		d.mu.Unlock()
+		<-d.began
+		_ = n.Close()
+		fixture.Wait(2 * timeout) // after some renewals
+		if l := mustLease(t, agent); l.Metadata["node"] != "" || l.Metadata["session_id"] != "" {
+			t.Errorf("got a lease with the metadata %v, want none of a node", l.Metadata)
+		}
+	})
+}
+
 // The context of a listener ends when another listener fails, and when the lease ends, so
 // that a job that runs in a listener ends as well.
 func TestListenersEndWithTheNode(t *testing.T) {

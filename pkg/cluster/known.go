@@ -74,7 +74,9 @@ func (n *Node) Publish(ctx context.Context, known Versions) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	n.revision++
+	// Revisions begin at the time, because the next node with the same agent has the same
+	// version, and its publications must have higher revisions than this node's.
+	n.revision = max(n.revision+1, time.Now().UnixMilli())
 	return n.cfg.Coordinator.Publish(ctx, n.Self(), n.revision, known)
 }
 

@@ -110,6 +110,30 @@ func TestPublish(t *testing.T) {
 	})
 }
 
+// The publications of a second node with the same agent replace those of the first node,
+// although the version of the lease is the same.
+func TestSecondNodeOfAnAgentPublishes(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 2)
+		agent, first := tab.leased(t, "a")
+		for range 3 {
+			if err := first.Publish(t.Context(), cluster.Versions{"7": 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = first.Close()
+		fixture.Wait(time.Second)
+		c := dynamocoordinator.New(tab.Client("a"), tab.Name)
+		second := join(t, c, "a", func(c *cluster.Config) { c.Agent = agent })
+		if err := second.Publish(t.Context(), cluster.Versions{"7": 2}); err != nil {
+			t.Fatal(err)
+		}
+		if known, err := c.Known(t.Context(), "orders"); err != nil || known[second.Self().Key()]["7"] != 2 {
+			t.Errorf("got the publications %v, %v; want that of the second node", known, err)
+		}
+	})
+}
+
 // outdated answers some heartbeats with the result of an earlier one, like a digest that
 // was written before its reader read the leases.
 type outdated struct {

@@ -16,8 +16,8 @@ func LowestSession(s State) (Member, bool) {
 
 // Leader returns the leader in this node's current state, or false if no leader is known.
 // A node that would elect itself leads only if its session has been recorded for one
-// time-out, and its last heartbeat and its last read of the others are no older than one
-// time-out. Once its session has been recorded for one time-out, every other session has
+// time-out, its last heartbeat and its last read of the others are no older than one
+// time-out, and its agent, if it has one, holds the lease. Once its session has been recorded for one time-out, every other session has
 // seen it, or has ended. For one time-out after the first start of a fleet, no node
 // leads, although Leader on the other nodes returns the lowest session at once. So a
 // process that receives work for the leader should check that it leads.
@@ -44,7 +44,15 @@ func (n *Node) leaderLocked() (Member, bool) {
 // mayLead reports whether this node may believe that it leads. A node that was recorded
 // after this node's last read began waits for one time-out before it leads. By then this
 // node has read again, or no longer believes that it leads.
+//
+// A node does not lead without its lease: others drop it as soon as they read that its
+// node ID is free, and elect the next leader.
 func (n *Node) mayLead() bool {
+	if n.cfg.Agent != nil {
+		if _, err := n.cfg.Agent.Lease(); err != nil {
+			return false
+		}
+	}
 	now := n.clock.Monotonic()
 	return n.err == nil && n.times.recorded && now-n.times.since > n.cfg.Timeout &&
 		now-n.times.looked <= n.trust() && n.silenceLocked() <= n.trust()

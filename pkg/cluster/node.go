@@ -52,6 +52,7 @@ type Node struct {
 	revision   int64         // of the last publication
 
 	// Only the heartbeat's goroutine uses these fields.
+	at        time.Time       // the time in the last heartbeat
 	seen      []Member        // the result of the last heartbeat
 	expired   time.Duration   // the last time that this node expired old records
 	published Versions        // this node's last publication
@@ -77,7 +78,10 @@ var (
 )
 
 // clock has the methods of a snowflake.Clock that a node needs.
-type clock interface{ Monotonic() time.Duration }
+type clock interface {
+	Wall() time.Time
+	Monotonic() time.Duration
+}
 
 // view is a node's own session and its last state.
 type view struct {
@@ -113,7 +117,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Agent != nil {
 		cfg.Agent.KeepShort() // the lease shows others whether this node lives
 		n.renewed = cfg.Agent.Renewed()
-		cfg.Agent.BeforeResume(func() { _ = n.rotateIfSilent() }) // the next turn returns an error after a failure
+		cfg.Agent.BeforeResume(n.beforeResume)
 		n.workers.Go(n.watchLease)
 	}
 	for failed := n.turn(ctx); failed != nil; failed = n.turn(ctx) {
@@ -204,7 +208,12 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	// before anything is sent. So if the process is frozen from here on, others that
 	// receive the late request do not consider this node alive, and this node does not
 	// consider the late answer fresh.
-	sent, at := n.clock.Monotonic(), time.Now()
+	sent, wall := n.clock.Monotonic(), n.clock.Wall()
+	// The time in a heartbeat never goes back, although the wall clock may: a backend takes
+	// an earlier time for that of a late request, and does not record it.
+	if n.at.Before(wall) {
+		n.at = wall
+	}
 	if err := n.rotateIfSilent(); err != nil {
 		n.end(err)
 		return err
@@ -218,7 +227,7 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	one, cancel := context.WithTimeout(ctx, n.cfg.Timeout/3)
 	defer cancel()
 	first, _ := LowestSession(v.state)
-	snap, err := n.cfg.Coordinator.Heartbeat(one, Beat{Self: v.self, At: at, Timeout: n.cfg.Timeout, Elect: n.cfg.Elect, Oldest: first.Same(v.self)})
+	snap, err := n.cfg.Coordinator.Heartbeat(one, Beat{Self: v.self, At: n.at, Timeout: n.cfg.Timeout, Elect: n.cfg.Elect, Oldest: first.Same(v.self)})
 	if errors.Is(err, ErrDropped) {
 		if rotated := n.rotate(); rotated != nil {
 			n.end(rotated)
@@ -249,6 +258,12 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 	if !sender.Same(n.now.self) || now-sent > n.trust() {
 		return State{}, errLate
 	}
+	changed := !sameSlice(snap.Members, n.seen) || n.seenBy != sender.SessionID
+	// A node that its own read lacks is not seen by others either, so the read does not
+	// count. Otherwise the node would be alone in its state, and would lead.
+	if changed && !snap.has(sender) {
+		return State{}, n.missing()
+	}
 	if n.cfg.Agent == nil {
 		n.times.heard = max(n.times.heard, sent)
 	}
@@ -256,7 +271,7 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 	if !n.times.recorded {
 		n.times.recorded, n.times.since = true, now
 	}
-	if !sameSlice(snap.Members, n.seen) || n.seenBy != sender.SessionID {
+	if changed {
 		metadata := n.now.self.Metadata // the backend may still have the earlier metadata
 		n.seen = snap.Members
 		snap.Members = n.withoutOutdated(snap.Members, now)
@@ -268,6 +283,14 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 	close(n.turned)
 	n.turned = make(chan struct{})
 	return n.now.state, nil
+}
+
+// missing returns the error for a read that lacks this node.
+func (n *Node) missing() error {
+	if n.cfg.Agent == nil {
+		return fmt.Errorf("cluster: the backend recorded the heartbeat of %q, but its members lack this session: does another process have the same name?", n.cfg.Name)
+	}
+	return fmt.Errorf("cluster: the lease of %q has this session, but the members of cluster %q that the coordinator reads lack it: give the coordinator the table of the lease, unless the node ID was freed just now", n.cfg.Name, n.cfg.Cluster)
 }
 
 // lookForNamesake warns if another session with this node's name is seen for longer than

@@ -384,16 +384,48 @@ func TestChanges(t *testing.T) {
 	})
 }
 
+// A leader whose heartbeats fail reports by an event that it no longer leads, as soon as
+// it stops believing that it does.
+func TestEventWhenTheLeaderStepsDown(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		link := &network{Coordinator: clustertest.NewMemory()}
+		var told recorder
+		a := join(t, link, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{told.listen} })
+		last := func() string {
+			all := told.events()
+			return all[len(all)-1].Leader.Name
+		}
+		fixture.Wait(2 * settled)
+		if leader(a) != "a" || last() != "a" {
+			t.Fatalf("got leader %q, and %q in the last event; want a in both", leader(a), last())
+		}
+		link.set(true, nil)
+		for range 10 * 30 {
+			if leader(a) != last() {
+				t.Fatalf("got leader %q, and %q in the last event; want the same", leader(a), last())
+			}
+			fixture.Wait(100 * time.Millisecond)
+		}
+		if leader(a) != "" {
+			t.Errorf("got leader %q, want none", leader(a))
+		}
+	})
+}
+
+// Start refuses a configuration that cannot work, with an error that names the field.
 func TestConfigChecks(t *testing.T) {
 	good := func() cluster.Config {
 		return cluster.Config{Cluster: "c", Name: "a", Coordinator: clustertest.NewMemory(), Logger: silent}
 	}
 	for name, change := range map[string]func(*cluster.Config){
-		"Cluster":     func(c *cluster.Config) { c.Cluster = "" },
-		`"c#svc"`:     func(c *cluster.Config) { c.Cluster = "c#svc" }, // discovery's partitions have such names
-		"Name":        func(c *cluster.Config) { c.Name = strings.Repeat("x", 200) },
-		"Coordinator": func(c *cluster.Config) { c.Coordinator = nil },
-		"Every":       func(c *cluster.Config) { c.Every = c.Timeout + time.Minute },
+		"Cluster":                    func(c *cluster.Config) { c.Cluster = "" },
+		`"c#svc"`:                    func(c *cluster.Config) { c.Cluster = "c#svc" }, // discovery's partitions have such names
+		"Name":                       func(c *cluster.Config) { c.Name = strings.Repeat("x", 200) },
+		"Coordinator":                func(c *cluster.Config) { c.Coordinator = nil },
+		"Every":                      func(c *cluster.Config) { c.Every = c.Timeout + time.Minute },
+		"Every -1ns":                 func(c *cluster.Config) { c.Every = -1 },
+		"Timeout 2ns is below 100ms": func(c *cluster.Config) { c.Timeout = 2 },
+		"Timeout -1s is below 100ms": func(c *cluster.Config) { c.Timeout = -time.Second },
 	} {
 		cfg := good()
 		change(&cfg)

@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // Names of entries in the metadata of a node's lease. A lease whose holder no longer
@@ -54,9 +56,20 @@ func (n *Node) renewalSent() time.Duration {
 	return n.clock.Monotonic() - n.cfg.Agent.Unrenewed()
 }
 
+// beforeResume begins a new session if others may have dropped the current one by now. The
+// agent calls it before it sends the renewal that would end a silence, because a process
+// that was frozen must not come back with the same session. The agent also calls it before
+// it claims another node ID after a loss, because others drop the session as soon as they
+// read that the previous node ID is free. If it fails, the next turn returns an error.
+func (n *Node) beforeResume() {
+	if _, err := n.cfg.Agent.Lease(); errors.Is(err, lease.ErrLost) {
+		_ = n.rotate()
+		return
+	}
+	_ = n.rotateIfSilent()
+}
+
 // rotateIfSilent begins a new session if others may have dropped the current one by now.
-// The agent also calls rotateIfSilent before it sends the renewal that would end a
-// silence, because a process that was frozen must not come back with the same session.
 func (n *Node) rotateIfSilent() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,10 +79,14 @@ func (n *Node) rotateIfSilent() error {
 	return n.rotateLocked()
 }
 
-// rotate begins a new session.
+// rotate begins a new session, unless the node has ended. The lease of a node that has
+// ended has no session: an answer that comes late must not add one again.
 func (n *Node) rotate() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.err != nil {
+		return nil
+	}
 	return n.rotateLocked()
 }
 

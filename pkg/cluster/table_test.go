@@ -165,6 +165,55 @@ func TestEndOfTheLease(t *testing.T) {
 	})
 }
 
+// A leader whose node ID was freed by force, and that waits for another one, no longer
+// believes that it leads once its agent knows of the loss.
+func TestLeaderWithoutALease(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 2)
+		agent := fixture.Start(t, lease.Config{Store: tab.Store("a"), Pool: "orders", Logger: silent, OnLost: lease.Reacquire})
+		a := join(t, dynamocoordinator.New(tab.Client("a"), tab.Name), "a", func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
+		fixture.Wait(time.Second)
+		tab.leased(t, "b")
+		fixture.Wait(2 * settled)
+		if leader(a) != "a" {
+			t.Fatalf("got leader %q, want a", leader(a))
+		}
+		tab.free(t, mustLease(t, agent))
+		lost, led := 0, 0
+		for range 10 * 30 {
+			if _, err := agent.Lease(); errors.Is(err, lease.ErrLost) {
+				lost++
+				if leader(a) == "a" {
+					led++
+				}
+			}
+			fixture.Wait(100 * time.Millisecond)
+		}
+		if lost == 0 || led > 0 {
+			t.Errorf("got %d tenths of a second without a lease, and a as its own leader in %d of them; want some, and none", lost, led)
+		}
+	})
+}
+
+// Start does not return a node whose lease is in another table than that of the coordinator,
+// which no other node would see, and which would lead. The error names the remedy.
+func TestLeaseInAnotherTable(t *testing.T) {
+	for name, size := range map[string]int{"with the pool": 8, "without the pool": 0} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				leases, members := newTable(t, 8), newTable(t, size)
+				agent := fixture.Start(t, lease.Config{Store: leases.Store("a"), Pool: "orders", Logger: silent})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				n, err := cluster.Start(ctx, cluster.Config{Name: "a", Agent: agent, Coordinator: dynamocoordinator.New(members.Client("a"), members.Name), Logger: silent})
+				if n != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "give the coordinator the table of the lease") {
+					t.Errorf("got the node %v and the error %v, want DeadlineExceeded with the remedy", n, err)
+				}
+			})
+		})
+	}
+}
+
 // When the member that writes the digest dies, the other members read the table
 // themselves and drop that member. The next oldest member then writes the digest.
 func TestStaleDigest(t *testing.T) {
@@ -283,5 +332,26 @@ func TestAnotherNodeID(t *testing.T) {
 		if after.NodeID == before.NodeID || after.SessionID == before.SessionID || names(a.State()) != "a b" || !a.State().Equal(b.State()) {
 			t.Errorf("was %+v, is %+v, want another node ID and session; a sees %q", before, after, names(a.State()))
 		}
+	})
+}
+
+// The claim of another node ID after a loss does not bring back the session that others
+// dropped when they read that the previous node ID was free.
+func TestDroppedSessionIsNotInAnotherClaim(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		agent := fixture.Start(t, lease.Config{Store: lease.NewDynamoDB(tab.CutOff("a"), tab.Name), Pool: "orders", Logger: silent, OnLost: lease.Reacquire})
+		a := join(t, dynamocoordinator.New(tab.Client("a"), tab.Name), "a", func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
+		fixture.Wait(settled)
+		session, lost := a.Self().SessionID, mustLease(t, agent)
+		<-agent.Renewed()
+		tab.free(t, lost)
+		tab.Writes(2) // the refused renewal and the claim, but not the renewal after it
+		fixture.Wait(timeout)
+		l, err := tab.Store("").Get(t.Context(), "orders", agent.NodeID())
+		if err != nil || l.NodeID == lost.NodeID || l.Holder == "" || l.Metadata["session_id"] == "" || l.Metadata["session_id"] == session {
+			t.Errorf("got the claim %+v, %v; want one of another node ID with a session that is not %s", l, err, session)
+		}
+		tab.Writes(1 << 30)
 	})
 }

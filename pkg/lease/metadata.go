@@ -82,9 +82,8 @@ func (a *Agent) Renewed() <-chan struct{} {
 }
 
 // BeforeResume sets a function that is called before a renewal that would resume a
-// suspended lease, and before a claim of another node ID after a lost lease would have
-// expired (Reacquire), so that the holder can update its metadata (SetMetadata) in the same
-// write. The write waits for the function for up to a second. While a call of the function
+// suspended lease, and before each claim of another node ID after a loss (Reacquire), so
+// that the holder can update its metadata (SetMetadata) in the same write. The write waits for the function for up to a second. While a call of the function
 // is still running, later writes neither wait for it nor call the function again. A nil fn
 // removes the function.
 func (a *Agent) BeforeResume(fn func()) {
@@ -96,12 +95,11 @@ func (a *Agent) BeforeResume(fn func()) {
 	a.metadata.resume = fn
 }
 
-// announce calls the function set by BeforeResume if the lease is suspended, or is lost
-// and would have expired by now.
+// announce calls the function set by BeforeResume if the lease is suspended or lost.
 func (a *Agent) announce(ctx context.Context) {
 	a.mu.Lock()
 	fn := a.metadata.resume
-	if fn == nil || a.metadata.asking || a.term == nil || a.term.Held(a.clock.Monotonic()) {
+	if fn == nil || a.metadata.asking || a.term == nil || a.over == nil && a.term.Held(a.clock.Monotonic()) {
 		a.mu.Unlock()
 		return
 	}

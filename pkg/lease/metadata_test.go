@@ -196,32 +196,43 @@ func TestRenewNowInAnOutage(t *testing.T) {
 	})
 }
 
-// A claim of another node ID, made after the lost lease would have expired, has the
-// metadata that the function of BeforeResume has set.
+// A claim of another node ID has the metadata that the function of BeforeResume has set,
+// also if the lost lease would not have expired yet.
 func TestBeforeResumeBeforeAnotherClaim(t *testing.T) {
-	fixture.Virtual(t, func(t *testing.T) {
-		s := fixture.NewNetwork(1)
-		cfg := fixture.Config(s)
-		cfg.OnLost = lease.Reacquire
-		a := fixture.Start(t, cfg)
-		if err := a.SetMetadata(map[string]string{"session": "old"}); err != nil {
-			t.Fatal(err)
-		}
-		a.BeforeResume(func() {
-			if err := a.SetMetadata(map[string]string{"session": "new"}); err != nil {
-				t.Error(err)
-			}
+	for name, size := range map[string]int{"after the expiry": 1, "at once": 2} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(size)
+				cfg := fixture.Config(s)
+				cfg.OnLost = lease.Reacquire
+				a := fixture.Start(t, cfg)
+				if err := a.SetMetadata(map[string]string{"session": "old"}); err != nil {
+					t.Fatal(err)
+				}
+				a.BeforeResume(func() {
+					if err := a.SetMetadata(map[string]string{"session": "new"}); err != nil {
+						t.Error(err)
+					}
+				})
+				fixture.Wait(10 * time.Second)
+				pool := leasepool.Open(s, "orders")
+				if _, err := pool.ForceRelease(t.Context(), a.NodeID(), 1); err != nil {
+					t.Fatal(err)
+				}
+				fixture.Wait(2 * time.Minute) // a pool of one node ID: it is reserved for a while
+				claims := fixture.WritesOf[protocol.Claim](s)
+				if len(claims) < 2 {
+					t.Fatalf("got %d claims, want another one", len(claims))
+				}
+				for _, c := range claims[1:] {
+					if c.Metadata["session"] != "new" {
+						t.Errorf("got a claim with the metadata %v, want the function's", c.Metadata)
+					}
+				}
+				if _, err := a.Lease(); err != nil {
+					t.Errorf("got %v, want a lease", err)
+				}
+			})
 		})
-		fixture.Wait(10 * time.Second)
-		pool := leasepool.Open(s, "orders")
-		if _, err := pool.ForceRelease(t.Context(), a.NodeID(), 1); err != nil {
-			t.Fatal(err)
-		}
-		fixture.Wait(2 * time.Minute) // the node ID is reserved for a while
-		claims := fixture.WritesOf[protocol.Claim](s)
-		last := claims[len(claims)-1]
-		if _, err := a.Lease(); err != nil || len(claims) < 2 || last.Metadata["session"] != "new" {
-			t.Errorf("%d claims, the last with the metadata %v: want the function's in another claim; %v", len(claims), last.Metadata, err)
-		}
-	})
+	}
 }

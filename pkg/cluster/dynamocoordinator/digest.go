@@ -35,6 +35,7 @@ type digest struct {
 	copies int64     // the number of copies of item 0, as last read
 	beat   int64     // the beat of item 0, as last seen; it grows with each write
 	since  time.Time // when this beat was first seen, by this process's clock
+	agrees bool      // whether the time in this beat agrees with this process's clock
 	asked  time.Time // when item 0 was last read
 	hash   map[string]string
 	listed string // the list of parts in item 0, from which hash was parsed
@@ -100,17 +101,18 @@ func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapsho
 	if err != nil {
 		return cluster.Snapshot{}, false, err
 	}
-	written, agrees := time.UnixMilli(number(item["written_at"])), true
+	written := time.UnixMilli(number(item["written_at"]))
 	if at := number(item["beat"]); at != d.beat {
 		d.beat, d.since = at, time.Now()
 		// If all clocks are correct, item 0 was written after this reader's last read and
-		// before now.
-		agrees = !written.After(time.Now().Add(clockLimit)) && (asked.IsZero() || !written.Before(asked.Add(-clockLimit-b.Timeout/3)))
+		// before now. The result is kept, because a later read of the same beat cannot
+		// tell: by then, the time in it may be long past.
+		d.agrees = !written.After(time.Now().Add(clockLimit)) && (asked.IsZero() || !written.Before(asked.Add(-clockLimit-b.Timeout/3)))
 		d.copies = min(max(number(item["copies"]), 1), firstSlot)
 	} else {
 		d.copies = 1 // an unchanged copy may be one that is no longer written
 	}
-	if began == 0 || d.beat == 0 || !agrees || time.Since(d.since) > b.Timeout {
+	if began == 0 || d.beat == 0 || !d.agrees || time.Since(d.since) > b.Timeout {
 		return cluster.Snapshot{}, false, nil
 	}
 	if fits, err := d.take(ctx, text(item["parts"]), text(item["changes"])); !fits || err != nil {

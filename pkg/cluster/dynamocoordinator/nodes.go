@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
@@ -26,6 +27,9 @@ func sortKey(m cluster.Member) int64 {
 // session also increments the version. A session that was silent for longer than the
 // time-out is not recorded again. The recorded time is the time at which the heartbeat
 // was sent, so a heartbeat that arrives late does not revive a member.
+//
+// Invariant: heartbeat_at never goes back. So a heartbeat that arrives after later ones
+// neither makes its session look older than it is, nor replaces a later session.
 func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	m := b.Self
 	metadata := attributes{}
@@ -38,7 +42,7 @@ func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	}
 	partition, node := m.Cluster+"#node", sortKey(m)
 	values[":oldest"] = num(b.At.Add(-b.Timeout).UnixMilli())
-	item, err := c.update(ctx, partition, node, "SET heartbeat_at = :now, member_name = :name, metadata = :metadata", "session_id = :session AND heartbeat_at >= :oldest", values)
+	item, err := c.update(ctx, partition, node, "SET heartbeat_at = :now, member_name = :name, metadata = :metadata", "session_id = :session AND heartbeat_at >= :oldest AND heartbeat_at <= :now", values)
 	if item != nil || err != nil {
 		return err
 	}
@@ -46,9 +50,9 @@ func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	values[":zero"], values[":one"] = num(0), num(1)
 	item, err = c.update(ctx, partition, node,
 		"SET heartbeat_at = :now, member_name = :name, metadata = :metadata, session_id = :session, version = if_not_exists(version, :zero) + :one",
-		"attribute_not_exists(session_id) OR session_id <> :session", values)
+		"attribute_not_exists(session_id) OR (session_id <> :session AND heartbeat_at <= :now)", values)
 	if item == nil && err == nil {
-		return fmt.Errorf("%w: %q was silent for longer than %v", cluster.ErrDropped, m.Name, b.Timeout)
+		return fmt.Errorf("%w: %q was silent for longer than %v, or its record has a heartbeat later than %s: after a clock was set back, wait until it has caught up", cluster.ErrDropped, m.Name, b.Timeout, protocol.Stamp(b.At))
 	}
 	return err
 }

@@ -13,9 +13,19 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// mostNodes bounds the number of items that are read from one partition: of members
-// without a lease, or of known versions.
-const mostNodes = 20_000
+// mostNodes bounds the number of items of one partition that are in use: of members without
+// a lease, or of known versions. mostNames also counts the items that Expire leaves: one for
+// each name ever used, without what the reader keeps.
+const (
+	mostNodes = 20_000
+	mostNames = 1_000_000
+)
+
+// forgotten reports whether Expire has forgotten the member of an item of <pool>#node or
+// <pool>#known.
+func forgotten(item attributes) bool {
+	return item["version"] != nil && item["session_id"] == nil && item["known"] == nil
+}
 
 type attributes = map[string]types.AttributeValue
 
@@ -24,7 +34,7 @@ type attributes = map[string]types.AttributeValue
 func (c *Coordinator) query(ctx context.Context, partition string) func(func(attributes, error) bool) {
 	return func(yield func(attributes, error) bool) {
 		var from attributes
-		pages := protocol.Pages{Most: mostNodes}
+		pages, used := protocol.Pages{Most: mostNames}, 0
 		for {
 			out, err := protocol.Checked(ctx, c.client).Query(ctx, &dynamodb.QueryInput{
 				TableName: &c.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
@@ -39,6 +49,13 @@ func (c *Coordinator) query(ctx context.Context, partition string) func(func(att
 			}
 			for i, item := range out.Items {
 				out.Items[i] = nil // frees memory: the reader keeps the attributes that it needs
+				if !forgotten(item) {
+					used++
+				}
+				if used > mostNodes {
+					yield(nil, fmt.Errorf("dynamocoordinator: the partition %s of table %q has items of more than %d members that were alive in the last day: give members names that stay the same across restarts, and delete the items that no member wrote", partition, c.table, mostNodes))
+					return
+				}
 				if protocol.Trimmed(item) != nil {
 					continue // no node wrote this item
 				}

@@ -65,11 +65,18 @@ var clusterMutants = []mutant{
 		return errUnrecorded
 	}
 `, ``, clusterOwn},
+	{"cluster: a dropped session is in another claim", "pkg/cluster/session.go", `errors.Is(err, lease.ErrLost) {`, `err == nil && errors.Is(err, lease.ErrLost) {`, clusterOwn},
+	{"BeforeResume is not called before an early claim", "pkg/lease/metadata.go", `a.over == nil && a.term.Held(a`, `a.term.Held(a`, leaseOwn},
 	{"cluster: a node goes back behind a version that it knows", "pkg/cluster/known.go", `return m.Version < n.highest[m.Key()].version`, `return false`, clusterOwn},
+	{"cluster: a second node of an agent publishes nothing", "pkg/cluster/known.go", `max(n.revision+1, time.Now().UnixMilli())`, `n.revision + 1`, clusterOwn},
 	{"cluster: an earlier holder's publication counts", "pkg/cluster/known.go", `named && publisher < m.Version`, `named && publisher < 0`, clusterOwn},
 	{"cluster: a node leads as soon as it starts", "pkg/cluster/leader.go", `now-n.times.since > n.cfg.Timeout &&`, `now > n.times.since &&`, clusterOwn},
 	{"cluster: a node leads by an old look", "pkg/cluster/leader.go", `		now-n.times.looked <= n.trust() && n.silenceLocked() <= n.trust()`, `		now >= n.times.looked`, clusterOwn},
+	{"cluster: a node leads without its lease", "pkg/cluster/leader.go", `	if n.cfg.Agent != nil {
+		if _`, `	if false {
+		if _`, clusterOwn},
 	{"cluster: a dropped session still leads in its state", "pkg/cluster/leader.go", `	if n.seenBy != n.now.self.SessionID {`, `	if false {`, clusterOwn},
+	{"cluster: a read that lacks its reader counts", "pkg/cluster/node.go", `changed && !snap.has(sender)`, `changed && false`, clusterOwn},
 	{"cluster: a late answer counts", "pkg/cluster/node.go", `!sender.Same(n.now.self) || now-sent > n.trust()`, `!sender.Same(n.now.self) || sent > now`, clusterOwn},
 	{"cluster: a suspended machine was not silent", "pkg/cluster/node.go", `clock: snowflake.SystemClock(), turned`, `clock: struct{ clock }{snowflake.SystemClock()}, turned`, tableOwn},
 	{"cluster: silence counts from the answer", "pkg/cluster/node.go", `n.times.heard = max(n.times.heard, sent)
@@ -79,19 +86,29 @@ var clusterMutants = []mutant{
 	{"cluster: memory records a dropped session", "pkg/cluster/clustertest/memory.go", `before.Same(m) && before.Heartbeat.Before(m.Heartbeat.Add(-b.Timeout)) ||`, ``, clusterOwn},
 	{"cluster: memory records an older lease", "pkg/cluster/clustertest/memory.go", `m.NodeID != cluster.NoNodeID && m.Version < before.Version`, `false`, clusterOwn},
 	{"cluster: the table records a dropped session", tableNodes, `session_id = :session AND heartbeat_at >= :oldest`, `session_id = :session AND :oldest <= :now`, tableOwn},
+	{"cluster: a late heartbeat makes its session older", tableNodes, `heartbeat_at >= :oldest AND heartbeat_at <= :now"`, `heartbeat_at >= :oldest"`, tableOwn},
+	{"cluster: a late heartbeat replaces the next session", tableNodes, `(session_id <> :session AND heartbeat_at <= :now)"`, `session_id <> :session"`, tableOwn},
+	{"cluster: a clock that is set back drops its member", "pkg/cluster/node.go", `	if n.at.Before(wall) {`, `	if true {`, clusterOwn},
 	{"cluster: a refused heartbeat is no error", tableNodes, `	if item == nil && err == nil {`, `	if false {`, tableOwn},
 	{"cluster: a heartbeat counts from its arrival", tableNodes, `":now": num(b.At.UnixMilli()), ":name"`, `":now": num(time.Now().UnixMilli()), ":name"`, tableOwn},
+	{"cluster: names of the past end a cluster", tableFile, `return item["version"] != nil && item["session_id"] == nil`, `return item["version"] == nil && item["session_id"] == nil`, tableOwn},
 	{"cluster: a failed node stays in its lease", "pkg/cluster/close.go", `SetMetadata(map[string]string{metaNode: "", metaSession: ""})`, `SetMetadata(map[string]string{"has_left": "1"})`, clusterOwn},
+	{"cluster: a late refusal marks the lease of a closed node", "pkg/cluster/session.go", `	if n.err != nil {
+		return nil
+	}
+`, ``, clusterOwn},
 	{"cluster: a failed node waits for its next renewal", "pkg/cluster/close.go", `		if !errors.Is(err, ErrClosed) {
 			n.cfg.Agent.RenewNow()
 		}
 `, ``, clusterOwn},
+	{"cluster: no event when the leader steps down", "pkg/cluster/event.go", `leads && leader.Same(self)`, `leads && false`, clusterOwn},
 	{"cluster: listeners outlive the node", "pkg/cluster/close.go", `	close(n.done)
 	n.cancel()`, `	close(n.done)`, clusterOwn},
 	{"cluster: Goexit goes unnoticed", "pkg/cluster/listener.go", `err := errGoexit //`, `err := error(nil) //`, clusterOwn},
 	{"cluster: retries do not back off", "pkg/cluster/node.go", `firstRetry<<min(n.failures, 20)`, `firstRetry`, clusterOwn},
 	{"cluster: a failed read waits for the renewal", "pkg/cluster/node.go", `	case n.failures > 0:`, `	case n.failures > 0 && n.cfg.Agent == nil:`, clusterOwn},
 	{"cluster: a node has a # in its cluster's name", "pkg/cluster/config.go", `if err := protocol.CheckPoolName(c.Cluster); err != nil {`, `if err := protocol.CheckPoolName(c.Cluster); err != nil && c.Cluster == "" {`, clusterOwn},
+	{"cluster: a time-out of nanoseconds panics", "pkg/cluster/config.go", `if c.Timeout < minTimeout {`, `if c.Timeout < 0 {`, clusterOwn},
 	{"cluster: metadata without a lease have no bound", "pkg/cluster/member.go", `	case text > most:`, `	case text < 0:`, clusterOwn},
 	{"digest: content is not hashed", digestFile, `err != nil || sum(content) != hash`, `err != nil`, tableOwn},
 	{"digest: content is unpacked without a limit", "pkg/cluster/dynamocoordinator/part.go", `io.LimitReader(z, maxPart+1)`, `z`, tableOwn},
@@ -110,8 +127,11 @@ var clusterMutants = []mutant{
 	}`, `	if !ok || leader.Same(b.Self) {
 		return true, nil
 	}`, tableOwn},
-	{"digest: a keeper's clock decides for all", digestFile, `		agrees = !written.After(time.Now().Add(clockLimit)) &&`, `		agrees = true ||`, tableOwn},
+	{"digest: a keeper's clock decides for all", digestFile, `		d.agrees = !written.After(time.Now().Add(clockLimit)) &&`, `		d.agrees = true ||`, tableOwn},
 	{"digest: a keeper's slow clock decides for all", digestFile, `(asked.IsZero() || !written.Before(`, `(asked.IsZero() || written.Before(time.Now()) || !written.Before(`, tableOwn},
+	{"digest: a wrong clock is believed at the second read", digestFile, `	} else {
+		d.copies = 1 //`, `	} else {
+		d.agrees, d.copies = true, 1 //`, tableOwn},
 	{"digest: a part that comes late replaces a newer one", digestFile, `"attribute_not_exists(beat) OR beat <= :beat"`, `""`, tableOwn},
 	{"digest: one that cannot be written fails the heartbeat", tableBeat, `return cluster.Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil`, `return cluster.Snapshot{Members: members}, d.write(ctx, b, members, now)`, tableOwn},
 	{"cluster: a late publication replaces a newer one", tableKnown, `version = :version AND revision < :revision`, `version >= :version AND revision < :revision OR :revision = :revision`, tableOwn},

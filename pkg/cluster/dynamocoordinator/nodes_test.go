@@ -1,0 +1,108 @@
+package dynamocoordinator_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
+)
+
+// A heartbeat of a member without a lease that arrives after later ones changes nothing,
+// whether the later ones are of the same session or of the next one. So the member is not
+// dropped because of it, and no dropped session comes back. A heartbeat with the time of
+// the last one, as from a clock that was set back, is recorded.
+func TestLateHeartbeat(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t)
+		c := dynamocoordinator.New(tab.Client("a"), tab.Name)
+		send := func(session string, at time.Time) error {
+			self := member("a")
+			self.SessionID = session
+			_, err := c.Heartbeat(t.Context(), cluster.Beat{Self: self, At: at, Timeout: timeout})
+			return err
+		}
+		start := time.Now()
+		sent := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+		for _, step := range []struct {
+			name    string
+			session string
+			at      int // seconds after the start
+			late    bool
+			want    int // seconds after the start, in the record
+		}{
+			{"the first", "one", 0, false, 0},
+			{"the next", "one", 10, false, 10},
+			{"late, of the same session", "one", 5, true, 10},
+			{"late, the first of its session", "zero", 5, true, 10},
+			{"at the same time", "one", 10, false, 10},
+			{"of the next session", "two", 20, false, 20},
+			{"late, of the previous session", "one", 19, true, 20},
+		} {
+			if err := send(step.session, sent(step.at)); errors.Is(err, cluster.ErrDropped) != step.late || !step.late && err != nil {
+				t.Errorf("%s: got %v, want ErrDropped: %v", step.name, err, step.late)
+			}
+			item := tab.get(t, "orders#node", tab.nodeOf(t, "a"))
+			at, _ := strconv.ParseInt(item["heartbeat_at"].(*types.AttributeValueMemberN).Value, 10, 64)
+			if got := time.UnixMilli(at); !got.Equal(sent(step.want).Truncate(time.Millisecond)) {
+				t.Errorf("%s: got the heartbeat %v after the start in the record, want %d s", step.name, got.Sub(start), step.want)
+			}
+		}
+		if item := tab.get(t, "orders#node", tab.nodeOf(t, "a")); item["session_id"].(*types.AttributeValueMemberS).Value != "two" || item["version"].(*types.AttributeValueMemberN).Value != "2" {
+			t.Errorf("got %v, want session two of version 2", item)
+		}
+	})
+}
+
+// crowded is a client that adds items to the members without a lease.
+type crowded struct {
+	*dynamodb.Client
+	items []map[string]types.AttributeValue
+}
+
+func (c crowded) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	out, err := c.Client.Query(ctx, in, o...)
+	if err == nil && in.ExpressionAttributeValues[":partition"].(*types.AttributeValueMemberS).Value == "orders#node" {
+		out.Items = append(out.Items, c.items...)
+	}
+	return out, err
+}
+
+// The items that Expire leaves, one for each name that was ever used, do not end the
+// cluster: names of pods change with each deploy. Only items that are in use are bounded,
+// with an error that names the remedy.
+func TestNamesOfThePast(t *testing.T) {
+	for name, c := range map[string]struct {
+		inUse bool
+		want  string // in the error
+	}{"forgotten": {false, ""}, "in use": {true, "names that stay the same across restarts"}} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				tab := newTable(t)
+				crowd := crowded{Client: tab.Client("a")}
+				for i := range 20_001 {
+					item := map[string]types.AttributeValue{
+						"pool_group": &types.AttributeValueMemberS{Value: "orders#node"}, "node_id": n(int64(1)<<62 + int64(i)), "version": n(1), "heartbeat_at": n(1),
+						"member_name": &types.AttributeValueMemberS{Value: "pod"},
+					}
+					if c.inUse {
+						item["session_id"] = &types.AttributeValueMemberS{Value: "session"}
+					}
+					crowd.items = append(crowd.items, item)
+				}
+				snap, err := dynamocoordinator.New(crowd, tab.Name).Heartbeat(t.Context(), cluster.Beat{Self: member("a"), At: time.Now(), Timeout: timeout})
+				if c.want == "" && (err != nil || len(snap.Members) != 1) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("got %d members and the error %v, want one member, or an error with %q", len(snap.Members), err, c.want)
+				}
+			})
+		})
+	}
+}

@@ -131,6 +131,13 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 			return err
 		}
 	}
+	// A list never has more than maxOffers places, because readers take a longer one for
+	// corrupt.
+	if len(r.places(wanted)) > maxOffers {
+		if err := r.withdraw(wanted); err != nil {
+			return err
+		}
+	}
 	if err := r.list(wanted); err != nil {
 		return err
 	}
@@ -143,6 +150,20 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 			r.written[p] = a
 		}
 	}
+	if err := r.withdraw(wanted); err != nil {
+		return err
+	}
+	if len(wanted) == 0 && len(r.listed) > 0 { // nothing is left to sweep
+		if err := r.put(listsOf(r.dir.cfg.Pool, r.session.nodeID), record{}); err != nil {
+			return err
+		}
+		r.listed = map[place]bool{}
+	}
+	return nil
+}
+
+// withdraw clears the entries that are no longer wanted.
+func (r *registrar) withdraw(wanted map[place]*Address) error {
 	for _, p := range slices.Sorted(maps.Keys(r.written)) {
 		if wanted[p] == nil {
 			if err := r.put(p.in(r.dir.cfg.Pool), record{}); err != nil {
@@ -150,12 +171,6 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 			}
 			delete(r.written, p)
 		}
-	}
-	if len(wanted) == 0 && len(r.listed) > 0 { // nothing is left to sweep
-		if err := r.put(listsOf(r.dir.cfg.Pool, r.session.nodeID), record{}); err != nil {
-			return err
-		}
-		r.listed = map[place]bool{}
 	}
 	return nil
 }
@@ -180,6 +195,18 @@ func (r *registrar) begin(now session) error {
 	return nil
 }
 
+// places returns the wanted places, and those whose entries are not withdrawn yet.
+func (r *registrar) places(wanted map[place]*Address) map[place]bool {
+	all := map[place]bool{}
+	for p := range wanted {
+		all[p] = true
+	}
+	for p := range r.written {
+		all[p] = true
+	}
+	return all
+}
+
 // list completes the list of this node ID's entries before the entries are written. So
 // every entry that is left behind can be found.
 func (r *registrar) list(wanted map[place]*Address) error {
@@ -190,14 +217,7 @@ func (r *registrar) list(wanted map[place]*Address) error {
 	if !missing {
 		return nil
 	}
-	all := map[place]bool{}
-	for p := range wanted {
-		all[p] = true
-	}
-	for p := range r.written { // not withdrawn yet
-		all[p] = true
-	}
-	rec := record{}
+	all, rec := r.places(wanted), record{}
 	for _, p := range slices.Sorted(maps.Keys(all)) {
 		rec.Places = append(rec.Places, string(p))
 	}

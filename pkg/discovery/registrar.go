@@ -35,7 +35,7 @@ type registrar struct {
 	session  session
 	revision int64
 	written  map[place]*Address // a nil address means that the entry in the table is unknown
-	listed   map[place]bool
+	listed   map[place]bool     // the list in the table; nil means that it is unknown
 }
 
 type session struct {
@@ -153,11 +153,9 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 	if err := r.withdraw(wanted); err != nil {
 		return err
 	}
-	if len(wanted) == 0 && len(r.listed) > 0 { // nothing is left to sweep
-		if err := r.put(listsOf(r.dir.cfg.Pool, r.session.nodeID), record{}); err != nil {
-			return err
-		}
-		r.listed = map[place]bool{}
+	// A list names only what its holder offers, because Names returns all that is in it.
+	if r.listed == nil || len(r.listed) > len(wanted) {
+		return r.writeList(r.places(wanted))
 	}
 	return nil
 }
@@ -186,7 +184,7 @@ func (r *registrar) begin(now session) error {
 		return err
 	}
 	r.session, r.revision = now, 0
-	r.written, r.listed = map[place]*Address{}, map[place]bool{}
+	r.written, r.listed = map[place]*Address{}, nil
 	for _, text := range old.Places {
 		if p, ok := parsePlace(text); ok {
 			r.written[p] = nil
@@ -217,15 +215,21 @@ func (r *registrar) list(wanted map[place]*Address) error {
 	if !missing {
 		return nil
 	}
-	all, rec := r.places(wanted), record{}
-	for _, p := range slices.Sorted(maps.Keys(all)) {
-		rec.Places = append(rec.Places, string(p))
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
 	if err := point(ctx, r.dir.cfg.Store, r.dir.cfg.Pool, r.session.nodeID); err != nil {
 		return err
 	}
+	return r.writeList(r.places(wanted))
+}
+
+// writeList replaces the list. An empty list has no holder, so the sweep skips it.
+func (r *registrar) writeList(all map[place]bool) error {
+	rec := record{}
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		rec.Places = append(rec.Places, string(p))
+	}
+	r.listed = nil
 	if err := r.put(listsOf(r.dir.cfg.Pool, r.session.nodeID), rec); err != nil {
 		return err
 	}

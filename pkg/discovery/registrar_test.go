@@ -142,6 +142,32 @@ func TestDeregisterWhatIsInDoubt(t *testing.T) {
 	})
 }
 
+// If the answer to the write of a shorter list was lost, the list is completed before an
+// offer that it may lack is registered again.
+func TestListInDoubt(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		d := w.directory(t, nil)
+		register(t, d, a, Service{"orders", at(1)}, Service{"stock", at(1)})
+		lose := func(f func(string, record) bool) {
+			w.store.mu.Lock()
+			defer w.store.mu.Unlock()
+			w.store.lose = f
+		}
+		lose(func(partition string, _ record) bool { return partition == listsOf("orders", 0) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := d.Deregister(ctx, a, Service{Name: "stock"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v, want DeadlineExceeded", err)
+		}
+		wantNames(t, w.directory(t, nil).Services(), nil, "orders") // the shorter list exists
+		lose(nil)
+		register(t, d, a, Service{"stock", at(1)})
+		wantNames(t, w.directory(t, nil).Services(), nil, "orders", "stock")
+	})
+}
+
 // If leases were read before the lease that an entry names was claimed, the read proves
 // nothing about that lease.
 func TestLeasesReadTooEarly(t *testing.T) {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
@@ -87,6 +89,31 @@ func TestAlarms(t *testing.T) {
 		for name := range got {
 			if _, ok := want[name]; !ok {
 				t.Errorf("%s is not expected", name)
+			}
+		}
+	}
+}
+
+// The alarm running-out goes off before a pool that fills up evenly is full, however rarely the pool is measured.
+func TestRunningOutBeforeThePoolIsFull(t *testing.T) {
+	stack := newStack(t, "")
+	want := map[int]float64{1: 10, 3: 10, 10: 3, 60: 1} // measurements in a row, by the minutes between two of them
+	for every := range want {
+		nodepool.New(stack, fmt.Sprintf("Every%dm", every), orders(func(p *nodepool.Props) { p.Every = time.Duration(every) * time.Minute }))
+	}
+	alarms := template(t, stack).all("AWS::CloudWatch::Alarm")
+	for every, periods := range want {
+		for name, a := range alarms {
+			if !strings.HasPrefix(name, fmt.Sprintf("Every%dmordersrunningout", every)) {
+				continue
+			}
+			got, threshold := a.Properties["EvaluationPeriods"].(float64), a.Properties["Threshold"].(float64)
+			if got != periods {
+				t.Errorf("every %d minutes: got %v measurements in a row, want %v", every, got, periods)
+			}
+			// The first measurement below the threshold has at most one interval less left.
+			if left := threshold - got*float64(every); left < 0 {
+				t.Errorf("every %d minutes: when the alarm goes off, %v minutes are left, want at least 0", every, left)
 			}
 		}
 	}

@@ -38,7 +38,8 @@ type Props struct {
 	// DynamoDB owns.
 	Key awskms.IKey
 
-	// ReplicaKeys maps each Region of Replicas to the ARN of a key there. With a Key, every Region needs an entry. Defaults to none.
+	// ReplicaKeys maps each Region of Replicas to the ARN of a key there. With a Key, every Region needs an entry. Every grantee of a pool may
+	// use these keys, as far as their own policies let the roles of this account use them. Defaults to none.
 	ReplicaKeys map[string]string
 
 	// RemovalPolicy is the table's removal policy. DESTROY needs AllowDeletion. Defaults to RETAIN, since a new table would not know how far

@@ -41,6 +41,10 @@ func TestImport(t *testing.T) {
 			t.Errorf("the policy lacks %s: %s", want, policy)
 		}
 	}
+	// docs/deploy.md describes this difference: the importing stack does not know the pool's size and layout.
+	if text := string(policy); !strings.Contains(text, `"layout","layout_before","pool_size"`) || strings.Contains(text, "open_groups") || strings.Contains(text, "widen_") {
+		t.Errorf("got the policy %s, want it to permit setting the layout, but not opening groups or widening", policy)
+	}
 	if env, _ := json.Marshal(doc.one(t, "AWS::ECS::TaskDefinition").Properties); !strings.Contains(string(env), `{"Name":"NODELEASE_TABLE","Value":"`+ownARN+`"}`) {
 		t.Errorf("the task is %s", env)
 	}

@@ -38,6 +38,7 @@ type Attributes struct {
 
 // FromAttributes imports a table with its pools, so that this app can grant its roles access to the pools and attach tasks to them. It creates no
 // table, functions, alarms or dashboard, and seeds nothing. All of that belongs to the stack that owns the table, which must be deployed first.
+// The pools' sizes and layouts are not known here, so that grants differ a little from the owner's (docs/deploy.md, Other stacks).
 func FromAttributes(scope constructs.Construct, id string, attributes *Attributes) *NodePool {
 	n := &NodePool{
 		functions: map[string]awslambda.Function{}, pools: map[string]*Pool{}, seeds: map[string]awscdk.CustomResource{}, containers: map[string]string{},

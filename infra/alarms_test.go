@@ -16,7 +16,7 @@ import (
 )
 
 // gauges are the metrics that the poolmetric function publishes. An alarm on another name would never go off.
-var gauges = []string{"Capacity", "Held", "Free", "Expired", "Cooling", "Retired", "Utilization", "Corrupt", "Stuck", "Braked"}
+var gauges = []string{"Capacity", "Held", "Free", "Expired", "Claimable", "Cooling", "Retired", "Utilization", "Corrupt", "Stuck", "Braked"}
 
 func TestAlarms(t *testing.T) {
 	stack := newStack(t, "")
@@ -36,7 +36,7 @@ func TestAlarms(t *testing.T) {
 	}
 	for _, pool := range []string{"orders", "mail"} {
 		want[pool+"utilization"] = shape{">=", 70, 3, "ignore"}
-		want[pool+"exhausted"] = shape{">=", 100, 1, "ignore"}
+		want[pool+"exhausted"] = shape{"<", 1, 1, "ignore"}
 		want[pool+"runningout"] = shape{"<", 60, 10, "ignore"}
 		want[pool+"corrupt"] = shape{">=", 1, 1, "ignore"}
 		want[pool+"stuck"] = shape{">=", 1, 3, "ignore"}
@@ -74,6 +74,9 @@ func TestAlarms(t *testing.T) {
 		}
 		if p["Namespace"] == "Nodelease" && !slices.Contains(gauges, p["MetricName"].(string)) {
 			t.Errorf("%s is on %v, which is never published", name, p["MetricName"])
+		}
+		if strings.HasSuffix(name, "exhausted") && (p["MetricName"] != "Claimable" || p["Statistic"] != "Minimum") {
+			t.Errorf("%s is on the %v of %v, want the smallest number of node IDs that can be claimed", name, p["Statistic"], p["MetricName"])
 		}
 		if dimensions, _ := json.Marshal(p["Dimensions"]); p["Namespace"] == "Nodelease" &&
 			!(strings.Contains(string(dimensions), `{"Name":"Table","Value":{"Ref":"NodesTable`) && strings.Contains(string(dimensions), `"Name":"Pool"`)) {

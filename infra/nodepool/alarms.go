@@ -80,8 +80,9 @@ func (p *Pool) alarms() []alarm {
 	return []alarm{
 		{name + "-utilization", fmt.Sprintf("Pool %s: %v %% of the node IDs are in use; a deploy may not find enough", name, props.UtilizationAlarm),
 			p.gauge("Utilization", "Maximum"), atLeast, props.UtilizationAlarm, 3, ignore},
-		{name + "-exhausted", fmt.Sprintf("Pool %s: every node ID is held; new tasks cannot start", name),
-			p.gauge("Utilization", "Maximum"), atLeast, 100, 1, ignore},
+		// Not Utilization: the node IDs of crashed tasks may be reserved for hours, and are not held meanwhile.
+		{name + "-exhausted", fmt.Sprintf("Pool %s: no node ID can be claimed; new tasks cannot start", name),
+			p.gauge("Claimable", "Minimum"), below, 1, 1, ignore},
 		{name + "-running-out", fmt.Sprintf("Pool %s: every node ID will be held in %v if it goes on like this", name, props.ExhaustionAlarm),
 			p.timeToExhaustion(), below, props.ExhaustionAlarm.Minutes(), props.exhaustionPeriods(), ignore},
 		{name + "-corrupt", fmt.Sprintf("Pool %s: someone else has written to leases; leave the items alone and see nodelease doctor", name),

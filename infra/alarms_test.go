@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
@@ -14,7 +16,7 @@ import (
 )
 
 // gauges are the metrics that the poolmetric function publishes. An alarm on another name would never go off.
-var gauges = []string{"Capacity", "Held", "Free", "Expired", "Cooling", "Retired", "Utilization", "Corrupt", "Stuck", "Braked"}
+var gauges = []string{"Capacity", "Held", "Free", "Expired", "Claimable", "Cooling", "Retired", "Utilization", "Corrupt", "Stuck", "Braked"}
 
 func TestAlarms(t *testing.T) {
 	stack := newStack(t, "")
@@ -34,7 +36,7 @@ func TestAlarms(t *testing.T) {
 	}
 	for _, pool := range []string{"orders", "mail"} {
 		want[pool+"utilization"] = shape{">=", 70, 3, "ignore"}
-		want[pool+"exhausted"] = shape{">=", 100, 1, "ignore"}
+		want[pool+"exhausted"] = shape{"<", 1, 1, "ignore"}
 		want[pool+"runningout"] = shape{"<", 60, 10, "ignore"}
 		want[pool+"corrupt"] = shape{">=", 1, 1, "ignore"}
 		want[pool+"stuck"] = shape{">=", 1, 3, "ignore"}
@@ -73,6 +75,9 @@ func TestAlarms(t *testing.T) {
 		if p["Namespace"] == "Nodelease" && !slices.Contains(gauges, p["MetricName"].(string)) {
 			t.Errorf("%s is on %v, which is never published", name, p["MetricName"])
 		}
+		if strings.HasSuffix(name, "exhausted") && (p["MetricName"] != "Claimable" || p["Statistic"] != "Minimum") {
+			t.Errorf("%s is on the %v of %v, want the smallest number of node IDs that can be claimed", name, p["Statistic"], p["MetricName"])
+		}
 		if dimensions, _ := json.Marshal(p["Dimensions"]); p["Namespace"] == "Nodelease" &&
 			!(strings.Contains(string(dimensions), `{"Name":"Table","Value":{"Ref":"NodesTable`) && strings.Contains(string(dimensions), `"Name":"Pool"`)) {
 			t.Errorf("%s has the dimensions %s, want Table and Pool", name, dimensions)
@@ -87,6 +92,31 @@ func TestAlarms(t *testing.T) {
 		for name := range got {
 			if _, ok := want[name]; !ok {
 				t.Errorf("%s is not expected", name)
+			}
+		}
+	}
+}
+
+// The alarm running-out goes off before a pool that fills up evenly is full, however rarely the pool is measured.
+func TestRunningOutBeforeThePoolIsFull(t *testing.T) {
+	stack := newStack(t, "")
+	want := map[int]float64{1: 10, 3: 10, 10: 3, 60: 1} // measurements in a row, by the minutes between two of them
+	for every := range want {
+		nodepool.New(stack, fmt.Sprintf("Every%dm", every), orders(func(p *nodepool.Props) { p.Every = time.Duration(every) * time.Minute }))
+	}
+	alarms := template(t, stack).all("AWS::CloudWatch::Alarm")
+	for every, periods := range want {
+		for name, a := range alarms {
+			if !strings.HasPrefix(name, fmt.Sprintf("Every%dmordersrunningout", every)) {
+				continue
+			}
+			got, threshold := a.Properties["EvaluationPeriods"].(float64), a.Properties["Threshold"].(float64)
+			if got != periods {
+				t.Errorf("every %d minutes: got %v measurements in a row, want %v", every, got, periods)
+			}
+			// The first measurement below the threshold has at most one interval less left.
+			if left := threshold - got*float64(every); left < 0 {
+				t.Errorf("every %d minutes: when the alarm goes off, %v minutes are left, want at least 0", every, left)
 			}
 		}
 	}

@@ -128,50 +128,66 @@ func TestWrongAttach(t *testing.T) {
 	}
 }
 
+// serve makes a service that runs the task. If desired or percent is 0, the service has ECS's default.
+func serve(stack awscdk.Stack, task awsecs.FargateTaskDefinition, id string, desired, percent float64) awsecs.FargateService {
+	cluster, ok := stack.Node().TryFindChild(jsii.String("Cluster")).(awsecs.Cluster)
+	if !ok {
+		vpc := awsec2.NewVpc(stack, jsii.String("Vpc"), &awsec2.VpcProps{NatGateways: jsii.Number(0)})
+		cluster = awsecs.NewCluster(stack, jsii.String("Cluster"), &awsecs.ClusterProps{Vpc: vpc})
+	}
+	props := &awsecs.FargateServiceProps{Cluster: cluster, TaskDefinition: task}
+	if desired > 0 {
+		props.DesiredCount = jsii.Number(desired)
+	}
+	if percent > 0 {
+		props.MaxHealthyPercent, props.MinHealthyPercent = jsii.Number(percent), jsii.Number(50)
+	}
+	return awsecs.NewFargateService(stack, jsii.String(id), props)
+}
+
+// Each attached container of a task holds a node ID of its own.
+func TestTwoContainersOfATask(t *testing.T) {
+	stack := newStack(t, "")
+	pool := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools[0].Size = 10 })).Pool("orders")
+	task := newTask(stack, "Task")
+	pool.Attach(task, addContainer(task, "app", 0), addContainer(task, "worker", 0))
+	serve(stack, task, "A", 3, 200)
+	want := "may hold 12 at once (container app of Test/A/Service: 3 × 200 % = 6, container worker of Test/A/Service: 3 × 200 % = 6)"
+	warnings := *assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"), assertions.Match_StringLikeRegexp(jsii.String("rolling deploy")))
+	if len(warnings) != 1 || !strings.Contains(warnings[0].Entry.Data.(string), want) {
+		t.Errorf("got %d warnings, want one that the pool %s", len(warnings), want)
+	}
+}
+
 // In a rolling deploy, the old and the new fleet hold node IDs at once.
 func TestTooSmallAPool(t *testing.T) {
-	service := func(stack awscdk.Stack, task awsecs.FargateTaskDefinition, id string, desired, percent float64) awsecs.FargateService {
-		cluster, ok := stack.Node().TryFindChild(jsii.String("Cluster")).(awsecs.Cluster)
-		if !ok {
-			vpc := awsec2.NewVpc(stack, jsii.String("Vpc"), &awsec2.VpcProps{NatGateways: jsii.Number(0)})
-			cluster = awsecs.NewCluster(stack, jsii.String("Cluster"), &awsecs.ClusterProps{Vpc: vpc})
-		}
-		props := &awsecs.FargateServiceProps{Cluster: cluster, TaskDefinition: task}
-		if desired > 0 {
-			props.DesiredCount = jsii.Number(desired)
-		}
-		if percent > 0 {
-			props.MaxHealthyPercent, props.MinHealthyPercent = jsii.Number(percent), jsii.Number(50)
-		}
-		return awsecs.NewFargateService(stack, jsii.String(id), props)
-	}
 	for name, tt := range map[string]struct {
 		services func(stack awscdk.Stack, task awsecs.FargateTaskDefinition)
 		want     string // "" if no warning is expected
 	}{
 		"fits": {func(stack awscdk.Stack, task awsecs.FargateTaskDefinition) {
-			service(stack, task, "A", 5, 200)
+			serve(stack, task, "A", 5, 200)
 		}, ""},
 		"one too many": {func(stack awscdk.Stack, task awsecs.FargateTaskDefinition) {
-			service(stack, task, "A", 6, 200)
+			serve(stack, task, "A", 6, 200)
 		}, "may hold 12 at once"},
 		"percent": {func(stack awscdk.Stack, task awsecs.FargateTaskDefinition) {
-			service(stack, task, "A", 10, 110)
+			serve(stack, task, "A", 10, 110)
 		}, "= 11): raise Size to 13 or more"},
 		"defaults": {func(stack awscdk.Stack, task awsecs.FargateTaskDefinition) {
-			service(stack, task, "A", 0, 0)
+			serve(stack, task, "A", 0, 0)
 		}, ""},
 		"two services": {func(stack awscdk.Stack, task awsecs.FargateTaskDefinition) {
-			service(stack, task, "A", 3, 200)
-			service(stack, task, "B", 3, 200)
+			serve(stack, task, "A", 3, 200)
+			serve(stack, task, "B", 3, 200)
 		}, "may hold 12 at once"},
 		"autoscaling": {func(stack awscdk.Stack, task awsecs.FargateTaskDefinition) {
-			service(stack, task, "A", 2, 200).AutoScaleTaskCount(between(2, 8))
+			serve(stack, task, "A", 2, 200).AutoScaleTaskCount(between(2, 8))
 		}, "may hold 16 at once"},
 		"another task": {func(stack awscdk.Stack, task awsecs.FargateTaskDefinition) {
 			other := newTask(stack, "Other")
 			addContainer(other, "app", 0)
-			service(stack, other, "A", 100, 200)
+			serve(stack, other, "A", 100, 200)
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

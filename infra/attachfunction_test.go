@@ -70,6 +70,16 @@ func TestAttachFunctionChecksTheSize(t *testing.T) {
 	}
 }
 
+// The size of an imported pool is not known, so there is no warning of it.
+func TestAttachFunctionToAnImportedPool(t *testing.T) {
+	stack := newStack(t, "us-east-1")
+	nodes := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{TableArn: ownARN, Pools: []string{"orders"}})
+	nodes.Pool("orders").AttachFunction(lambdaFunction(stack, jsii.Number(1)))
+	for _, w := range *assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"), assertions.Match_AnyValue()) {
+		t.Errorf("the warning is %v, want none", w.Entry.Data)
+	}
+}
+
 // Implausible settings are refused, and the error names the remedy.
 func TestAttachFunctionProblems(t *testing.T) {
 	stack := newStack(t, "")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsecs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/nodelease/nodelease/infra/nodepool"
@@ -18,14 +19,15 @@ const elsewhere = "arn:aws:iam::222222222222:role/app"
 // role needs.
 func TestGrantThatCannotBeMade(t *testing.T) {
 	stack := newStack(t, "us-east-1")
-	pool := nodepool.New(stack, "Nodes", orders(nil)).Pool("orders")
+	key := awskms.Key_FromKeyArn(stack, jsii.String("Key"), jsii.String(ownKey))
+	pool := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Key = key })).Pool("orders")
 	pool.GrantLease(awsiam.Role_FromRoleArn(stack, jsii.String("Other"), jsii.String(elsewhere), nil))
 	frozen := awsiam.Role_FromRoleArn(stack, jsii.String("Frozen"), jsii.String("arn:aws:iam::111111111111:role/frozen"), &awsiam.FromRoleArnOptions{Mutable: jsii.Bool(false)})
 	task := awsecs.NewFargateTaskDefinition(stack, jsii.String("Task"), &awsecs.FargateTaskDefinitionProps{TaskRole: frozen})
 	addContainer(task, "app", 0)
 	pool.Attach(task)
 	wantRefused(t, stack, "pool orders cannot be granted to "+elsewhere, "cannot be granted to arn:aws:iam::111111111111:role/frozen",
-		`"Resource":["arn:aws:dynamodb:us-east-1:111111111111:table/TABLE"]`, `{"dynamodb:LeadingKeys":["orders","orders#*"]}`, `"Action":["dynamodb:DescribeTable"]`,
+		`"Resource":["arn:aws:dynamodb:us-east-1:111111111111:table/TABLE"]`, `{"dynamodb:LeadingKeys":["orders","orders#*"]}`, `"Action":["dynamodb:DescribeTable"]`, `"Resource":["`+ownKey+`"]`,
 		"GrantedElsewhere", "GrantAccess", `"Principal":{"AWS":"`+elsewhere+`"}`)
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +41,10 @@ func TestImport(t *testing.T) {
 			t.Errorf("the policy lacks %s: %s", want, policy)
 		}
 	}
+	// docs/deploy.md describes this difference: the importing stack does not know the pool's size and layout.
+	if text := string(policy); !strings.Contains(text, `"layout","layout_before","pool_size"`) || strings.Contains(text, "open_groups") || strings.Contains(text, "widen_") {
+		t.Errorf("got the policy %s, want it to permit setting the layout, but not opening groups or widening", policy)
+	}
 	if env, _ := json.Marshal(doc.one(t, "AWS::ECS::TaskDefinition").Properties); !strings.Contains(string(env), `{"Name":"NODELEASE_TABLE","Value":"`+ownARN+`"}`) {
 		t.Errorf("the task is %s", env)
 	}
@@ -67,6 +73,7 @@ func TestWrongImport(t *testing.T) {
 		"no pool":   {nodepool.Attributes{TableArn: ownARN}, []string{"Pools is empty"}},
 		"bad pool":  {nodepool.Attributes{TableArn: ownARN, Pools: []string{"*"}}, []string{`pool name "*"`}},
 		"region":    {nodepool.Attributes{TableArn: strings.Replace(ownARN, "us-east-1", "eu-west-1", 1), Pools: []string{"orders"}}, []string{"the stack's Region is us-east-1", "put the stack into eu-west-1"}},
+		"key":       {nodepool.Attributes{TableArn: ownARN, Pools: []string{"orders"}, ReplicaKeys: map[string]string{"us-east-2": replicaKey}}, []string{"ReplicaKeys has a key of us-east-2", "Key too"}},
 		"nothing":   {nodepool.Attributes{}, []string{`TableArn is ""`, "Pools is empty"}},
 		"no such":   {nodepool.Attributes{TableArn: ownARN, Pools: []string{"mail"}}, []string{`Pool("orders"): there is no such pool`}},
 		"access to": {nodepool.Attributes{TableArn: ownARN, Pools: []string{"orders"}}, []string{"GrantAccess: the table " + ownARN + " is imported", `"Principal":{"AWS":`}},
@@ -100,6 +107,47 @@ func TestKey(t *testing.T) {
 	}
 	if granted != 4 {
 		t.Errorf("%d roles may use the key, want the task's and those of three functions", granted)
+	}
+}
+
+const (
+	ownKey     = "arn:aws:kms:us-east-1:111111111111:key/1c3f8a52-0000-4000-8000-000000000001"
+	replicaKey = "arn:aws:kms:us-east-2:111111111111:key/1c3f8a52-0000-4000-8000-000000000002"
+)
+
+// A task that continues in a replica's Region has the same role, so the role may use the replica's key too. The same is true of the managed
+// policy, and of an imported table.
+func TestReplicaKey(t *testing.T) {
+	stack := newStack(t, "us-east-1")
+	key := awskms.Key_FromKeyArn(stack, jsii.String("Key"), jsii.String(ownKey))
+	keys := map[string]string{"us-east-2": replicaKey}
+	own := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
+		p.Replicas, p.Witness, p.Consistency, p.Key, p.ReplicaKeys = []string{"us-east-2"}, "us-west-2", strong, key, keys
+	}))
+	own.Pool("orders").GrantLease(newTask(stack, "Own").TaskRole())
+	imported := nodepool.FromAttributes(stack, "Import", &nodepool.Attributes{TableArn: ownARN, Pools: []string{"orders"}, Replicas: []string{"us-east-2"}, Key: key, ReplicaKeys: keys})
+	imported.Pool("orders").GrantLease(newTask(stack, "Other").TaskRole())
+	doc := template(t, stack)
+	policies := map[string]resource{}
+	for _, all := range []map[string]resource{doc.policies("Own"), doc.policies("Other"), doc.all("AWS::IAM::ManagedPolicy")} {
+		maps.Copy(policies, all)
+	}
+	if len(policies) != 3 {
+		t.Errorf("got %d policies, want those of two roles and the managed one", len(policies))
+	}
+	for id, policy := range policies {
+		used := map[string]bool{}
+		for _, s := range policy.Properties["PolicyDocument"].(map[string]any)["Statement"].([]any) {
+			text, _ := json.Marshal(s)
+			for _, arn := range []string{ownKey, replicaKey} {
+				if strings.Contains(string(text), arn) && strings.Contains(string(text), `["kms:Decrypt","kms:Encrypt","kms:ReEncrypt*","kms:GenerateDataKey*"]`) {
+					used[arn] = true
+				}
+			}
+		}
+		if len(used) != 2 {
+			t.Errorf("%s may use the keys %v, want that of the table and that of the replica", id, slices.Collect(maps.Keys(used)))
+		}
 	}
 }
 

@@ -39,6 +39,7 @@ func TestWrongProps(t *testing.T) {
 		"not minutes":     {func(p *nodepool.Props) { p.Every = 90 * time.Second }, []string{"Every is 1m30s"}},
 		"percent":         {func(p *nodepool.Props) { p.UtilizationAlarm = 101 }, []string{"UtilizationAlarm is 101", "percentage"}},
 		"horizon":         {func(p *nodepool.Props) { p.ExhaustionAlarm = 48 * time.Hour }, []string{"ExhaustionAlarm is 48h", "24h"}},
+		"too rarely":      {func(p *nodepool.Props) { p.Every, p.ExhaustionAlarm = time.Hour, 30*time.Minute }, []string{"ExhaustionAlarm is 30m0s, but Every is 1h0m0s", "of 1h0m0s or more", "a shorter Every"}},
 		"no zips":         {func(p *nodepool.Props) { p.FunctionsDir = "nowhere" }, []string{"no reaper.zip", "make functions"}},
 		"eventual":        {func(p *nodepool.Props) { p.Replicas = []string{"us-east-2", "us-west-2"} }, []string{"set Consistency to STRONG", "two processes"}},
 		"two Regions":     {func(p *nodepool.Props) { p.Replicas, p.Consistency = []string{"us-east-2"}, strong }, []string{"exactly three Regions"}},

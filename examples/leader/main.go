@@ -14,6 +14,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -61,7 +62,7 @@ func (m member) takePart(ctx context.Context, agent *lease.Agent) error {
 	defer node.Close()
 
 	ended := make(chan error, 1)
-	go func() { ended <- m.leadByLease(ctx) }()
+	go func() { ended <- m.leadByLease(ctx, m.lease(m.leaders)) }()
 	led := ""
 	for e := range node.Changes(ctx) {
 		if e.Leader.SessionID != "" && e.Leader.Name != led {
@@ -77,13 +78,15 @@ func (m member) takePart(ctx context.Context, agent *lease.Agent) error {
 
 // leadByLease waits for its turn, and leads until it is told to stop or loses the lease. If it is told to stop, it releases the lease to
 // the next leader at once.
-func (m member) leadByLease(ctx context.Context) error {
+func (m member) leadByLease(ctx context.Context, cfg lease.Config) error {
+	cfg.Wait = time.Hour
 	for ctx.Err() == nil {
-		cfg := m.lease(m.leaders)
-		cfg.Wait = time.Hour
 		leader, err := lease.Start(ctx, cfg)
 		if ctx.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, lease.ErrPoolExhausted) { // another one has led for all of this time: queue up again
+			continue
 		}
 		if err != nil {
 			return err

@@ -2,14 +2,18 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
 // asMember makes the test's own binary run as the program.
@@ -60,6 +64,30 @@ func TestSuccession(t *testing.T) {
 		t.Fatal(err)
 	}
 	saidB.await(t, "b: leader by state is b, of 1", "b: leader by lease, version 2")
+}
+
+// A standby takes over from a leader that has led for longer than a standby waits at a time.
+func TestStandbyOfALongLeader(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		cfg := fixture.Config(leasetest.NewMemory("orders", 1))
+		leader := fixture.Start(t, cfg)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		ended := make(chan error, 1)
+		go func() { ended <- member{name: "standby"}.leadByLease(ctx, cfg) }()
+		fixture.Wait(150 * time.Minute)
+		if err := leader.Close(); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Wait(time.Minute)
+		if l, err := cfg.Store.Get(t.Context(), "orders", 0); err != nil || l.Holder == "" || l.Version != 2 {
+			t.Errorf("after a leader that led for 150 minutes, the lease is %+v, %v, want version 2 with a holder", l, err)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the standby ended with %v, want nil", err)
+		}
+	})
 }
 
 // lines collects the output lines of a process, so that a test can await them in any order.

@@ -80,11 +80,11 @@ func (p *Pool) alarms() []alarm {
 	return []alarm{
 		{name + "-utilization", fmt.Sprintf("Pool %s: %v %% of the node IDs are in use; a deploy may not find enough", name, props.UtilizationAlarm),
 			p.gauge("Utilization", "Maximum"), atLeast, props.UtilizationAlarm, 3, ignore},
-		{name + "-exhausted", fmt.Sprintf("Pool %s: every node ID is held; new tasks cannot start", name),
-			p.gauge("Utilization", "Maximum"), atLeast, 100, 1, ignore},
-		// A rolling deploy fills the pool up for a few minutes, which is no reason to wake anyone.
+		// Not Utilization: the node IDs of crashed tasks may be reserved for hours, and are not held meanwhile.
+		{name + "-exhausted", fmt.Sprintf("Pool %s: no node ID can be claimed; new tasks cannot start", name),
+			p.gauge("Claimable", "Minimum"), below, 1, 1, ignore},
 		{name + "-running-out", fmt.Sprintf("Pool %s: every node ID will be held in %v if it goes on like this", name, props.ExhaustionAlarm),
-			p.timeToExhaustion(), below, props.ExhaustionAlarm.Minutes(), 10, ignore},
+			p.timeToExhaustion(), below, props.ExhaustionAlarm.Minutes(), props.exhaustionPeriods(), ignore},
 		{name + "-corrupt", fmt.Sprintf("Pool %s: someone else has written to leases; leave the items alone and see nodelease doctor", name),
 			p.gauge("Corrupt", "Maximum"), atLeast, 1, 1, ignore},
 		{name + "-stuck", fmt.Sprintf("Pool %s: a clock that was ahead has reserved node IDs for hours", name),
@@ -99,6 +99,13 @@ func (p *Pool) alarms() []alarm {
 		{name + "-no-data", fmt.Sprintf("Pool %s: it is no longer measured, so that no other alarm of the pool can go off", name),
 			p.gauge("Capacity", "SampleCount"), below, 1, 5, isGap},
 	}
+}
+
+// exhaustionPeriods returns for how many measurements in a row the time to exhaustion must be below ExhaustionAlarm. A rolling deploy fills the
+// pool up for a few minutes, which is no reason to wake anyone, so there are ten. There are fewer if ten would take more than half of
+// ExhaustionAlarm: the alarm must go off before the pool is full, since a full pool no longer fills up.
+func (p Props) exhaustionPeriods() float64 {
+	return float64(max(1, min(10, p.ExhaustionAlarm/(2*p.Every))))
 }
 
 func functionAlarms(name string, f awslambda.Function, period awscdk.Duration) []alarm {

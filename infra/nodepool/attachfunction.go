@@ -71,6 +71,9 @@ func orElse(value, fallback float64) float64 {
 
 // checkFunction warns of a pool that is too small for the function.
 func (p *Pool) checkFunction(fn awslambda.Function, u FunctionUse) {
+	if p.props.Size == 0 { // the pool is imported, so its size is not known
+		return
+	}
 	concurrency := u.Concurrency
 	if concurrency == 0 {
 		concurrency = accountConcurrency

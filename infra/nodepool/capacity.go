@@ -20,8 +20,8 @@ const (
 	defaultMaxPercent = 200
 )
 
-// sizePools counts the tasks that the services may run. In a rolling deploy ECS runs up to desired count × maximum percent of a service's tasks,
-// and the old and the new fleet hold node IDs at once. sizePools makes the seeds open groups for that many tasks, and warns of pools that have
+// sizePools counts the node IDs that the services may hold. In a rolling deploy ECS runs up to desired count × maximum percent of a service's
+// tasks, and the old and the new fleet hold node IDs at once. sizePools makes the seeds open groups for that many node IDs, and warns of pools that have
 // fewer node IDs. It runs at the end, because services are usually made after their task definition was attached.
 func (n *NodePool) sizePools() error {
 	var services []awsecs.CfnService
@@ -36,29 +36,29 @@ func (n *NodePool) sizePools() error {
 	}
 	for _, props := range n.props.Pools {
 		pool := n.pools[props.Name]
-		total, parts := pool.mostTasks(services, targets)
+		total, parts := pool.mostHeld(services, targets)
 		pool.expect(total)
 		pool.warnIfTooSmall(total, parts)
 	}
 	return nil
 }
 
-// expect makes the seed open groups for that many tasks, unless Expect is set. In a pool that has up to 1,024 node IDs and is not
+// expect makes the seed open groups for that many node IDs, unless Expect is set. In a pool that has up to 1,024 node IDs and is not
 // narrow, all groups are open anyway.
-func (p *Pool) expect(tasks int) {
+func (p *Pool) expect(held int) {
 	seed, made := p.nodes.seeds[p.props.Name]
-	if !made || tasks == 0 || p.props.Expect > 0 || p.props.Size <= 1024 && !p.props.Narrow {
+	if !made || held == 0 || p.props.Expect > 0 || p.props.Size <= 1024 && !p.props.Narrow {
 		return
 	}
-	seed.Node().DefaultChild().(awscdk.CfnResource).AddPropertyOverride(jsii.String("Expect"), strconv.Itoa(min(tasks, p.props.usable())))
+	seed.Node().DefaultChild().(awscdk.CfnResource).AddPropertyOverride(jsii.String("Expect"), strconv.Itoa(min(held, p.props.usable())))
 }
 
-// mostTasks returns the largest number of tasks that the services may run at once, as far as the synthesis can tell. parts are the terms of that
-// sum.
-func (p *Pool) mostTasks(services []awsecs.CfnService, targets []awsapplicationautoscaling.CfnScalableTarget) (total int, parts []string) {
-	for _, task := range p.tasks {
+// mostHeld returns the largest number of node IDs that the services may hold at once, as far as the synthesis can tell: one for each attached
+// container of each task. parts are the terms of that sum.
+func (p *Pool) mostHeld(services []awsecs.CfnService, targets []awsapplicationautoscaling.CfnScalableTarget) (total int, parts []string) {
+	for _, holder := range p.holders {
 		for _, service := range services {
-			if !runs(service, task) {
+			if !runs(service, holder.TaskDefinition()) {
 				continue
 			}
 			desired, percent, ok := size(service, targets)
@@ -67,7 +67,7 @@ func (p *Pool) mostTasks(services []awsecs.CfnService, targets []awsapplicationa
 			}
 			need := int(math.Floor(desired * percent / 100))
 			total += need
-			parts = append(parts, fmt.Sprintf("%s: %v × %v %% = %d", *service.Node().Path(), desired, percent, need))
+			parts = append(parts, fmt.Sprintf("container %s of %s: %v × %v %% = %d", *holder.ContainerName(), *service.Node().Path(), desired, percent, need))
 		}
 	}
 	return total, parts

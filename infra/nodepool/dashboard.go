@@ -50,7 +50,7 @@ func (p *Pool) widgets() []awscloudwatch.IWidget {
 		}),
 		awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
 			Title: jsii.String(name + ": node IDs by state"), Width: jsii.Number(8), Height: jsii.Number(6),
-			Left: gauges("Capacity", "Held", "Free", "Expired", "Cooling", "Retired", "Corrupt", "Stuck", "Braked"), LeftYAxis: left,
+			Left: gauges("Capacity", "Held", "Free", "Expired", "Claimable", "Cooling", "Retired", "Corrupt", "Stuck", "Braked"), LeftYAxis: left,
 		}),
 	}
 }

@@ -37,8 +37,11 @@ func (p *Pool) GrantLease(grantee awsiam.IGrantable) awsiam.Grant {
 			grant = grant.Combine(one)
 		}
 	}
-	if key := n.props.Key; key != nil {
-		key.GrantEncryptDecrypt(grantee)
+	if keys := n.keyARNs(); len(keys) > 0 {
+		n.props.Key.GrantEncryptDecrypt(grantee) // also adds the grantee to the key's policy, if the account does not delegate it to IAM
+		if replicas := keys[1:]; len(replicas) > 0 {
+			awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{Grantee: grantee, Actions: jsii.Strings(keyActions...), ResourceArns: &replicas})
+		}
 	}
 	if n.otherAccount() {
 		awscdk.Annotations_Of(n).AddWarningV2(jsii.String("nodelease:other-account:"+p.props.Name), jsii.String(fmt.Sprintf(
@@ -62,7 +65,7 @@ func (p *Pool) GrantLease(grantee awsiam.IGrantable) awsiam.Grant {
 			return fmt.Errorf("GrantLease: pool %s cannot be granted to %s, which this app cannot change. Attach these statements to it where it is managed, "+
 				"then call Pool(%q).GrantedElsewhere with it: %s. If it belongs to another account than the table, that is not enough: call Pool(%q).GrantAccess with it "+
 				"in the table's own stack too, which adds this statement to the table's resource policy: %s",
-				p.props.Name, principal, p.props.Name, text(p.statements(p.arnPatterns()...)), p.props.Name, text(p.accessStatement(principal)))
+				p.props.Name, principal, p.props.Name, text(append(p.statements(p.arnPatterns()...), n.keyStatements()...)), p.props.Name, text(p.accessStatement(principal)))
 		})
 	}
 	return grant
@@ -117,6 +120,26 @@ func (p *Pool) statements(tables ...string) (all []any) {
 	return all
 }
 
+// keyStatements returns the statements of GrantLease on the table's keys, for people to copy.
+func (n *NodePool) keyStatements() []any {
+	var arns []string
+	for _, arn := range n.keyARNs() {
+		arns = append(arns, known(arn, "the ARN of the table's key"))
+	}
+	if arns == nil {
+		return nil
+	}
+	return []any{map[string]any{"Effect": "Allow", "Action": keyActions, "Resource": arns}}
+}
+
+// known returns a value, or a placeholder if the value is known only after the deployment.
+func known(value *string, placeholder string) string {
+	if *awscdk.Token_IsUnresolved(value) {
+		return placeholder
+	}
+	return *value
+}
+
 // accessStatement returns the statements that GrantAccess adds, for people to copy.
 func (p *Pool) accessStatement(principal string) []any {
 	statements := p.statements("*")
@@ -132,12 +155,6 @@ func (p *Pool) arnPatterns() (arns []string) {
 		return p.nodes.imported.arns()
 	}
 	stack := awscdk.Stack_Of(p.nodes)
-	known := func(value *string, otherwise string) string {
-		if *awscdk.Token_IsUnresolved(value) {
-			return otherwise
-		}
-		return *value
-	}
 	table := p.nodes.props.TableName
 	if table == "" {
 		table = "TABLE"

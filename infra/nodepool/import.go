@@ -29,12 +29,16 @@ type Attributes struct {
 	// Key is the key that encrypts the table, if the table has a key of its own. Defaults to the key that DynamoDB owns.
 	Key awskms.IKey
 
+	// ReplicaKeys are the table's keys in the Regions of Replicas, as in Props. With a Key, every Region needs one. Defaults to none.
+	ReplicaKeys map[string]string
+
 	// Architecture is the value that Pool.Architecture returns. Defaults to arm64.
 	Architecture awslambda.Architecture
 }
 
 // FromAttributes imports a table with its pools, so that this app can grant its roles access to the pools and attach tasks to them. It creates no
 // table, functions, alarms or dashboard, and seeds nothing. All of that belongs to the stack that owns the table, which must be deployed first.
+// The pools' sizes and layouts are not known here, so that grants differ a little from the owner's (docs/deploy.md, Other stacks).
 func FromAttributes(scope constructs.Construct, id string, attributes *Attributes) *NodePool {
 	n := &NodePool{
 		functions: map[string]awslambda.Function{}, pools: map[string]*Pool{}, seeds: map[string]awscdk.CustomResource{}, containers: map[string]string{},
@@ -49,7 +53,8 @@ func FromAttributes(scope constructs.Construct, id string, attributes *Attribute
 	if a.Architecture != nil {
 		n.arch = a.Architecture
 	}
-	n.props.Key, n.props.Replicas = a.Key, a.Replicas
+	n.props.Key, n.props.Replicas, n.props.ReplicaKeys = a.Key, a.Replicas, a.ReplicaKeys
+	n.problems.add(n.props.validateKeys())
 	if len(a.Pools) == 0 {
 		n.problems.addf("Pools is empty: name at least one pool of the table")
 	}

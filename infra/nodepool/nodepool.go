@@ -32,9 +32,9 @@ type NodePool struct {
 
 // Pool is one pool of a NodePool, for tasks.
 type Pool struct {
-	nodes *NodePool
-	props PoolProps
-	tasks []awsecs.TaskDefinition
+	nodes   *NodePool
+	props   PoolProps
+	holders []awsecs.ContainerDefinition // the attached containers: each holds a node ID in each task that runs it
 
 	granted map[string]bool // principals that already have the permissions of GrantLease
 }

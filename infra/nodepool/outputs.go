@@ -41,6 +41,9 @@ func (n *NodePool) outputPolicy(p *Pool) {
 			Actions: jsii.Strings(perm.actions...), Resources: n.tableARNs(), Conditions: perm.forStatement(),
 		}))
 	}
+	if keys := n.keyARNs(); len(keys) > 0 {
+		statements = append(statements, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: jsii.Strings(keyActions...), Resources: &keys}))
+	}
 	policy := awsiam.NewManagedPolicy(n, jsii.String("agent-"+p.props.Name), &awsiam.ManagedPolicyProps{
 		Description: jsii.String("Leases node IDs of the Nodelease pool " + p.props.Name), Statements: &statements,
 	})

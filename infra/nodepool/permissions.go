@@ -1,6 +1,13 @@
 package nodepool
 
-import "github.com/nodelease/nodelease/internal/protocol"
+import (
+	"maps"
+	"slices"
+
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
 
 // permission is a statement on the table in the policy of a task's role.
 type permission struct {
@@ -55,6 +62,22 @@ func (p *Pool) permissions() []permission {
 	}
 	// DescribeTable has a statement of its own: it has no leading keys, and a condition on them would deny it to some callers.
 	return append(all, permission{actions: []string{"dynamodb:DescribeTable"}})
+}
+
+// keyActions are the calls on the table's keys that DynamoDB makes on behalf of a caller.
+var keyActions = []string{"kms:Decrypt", "kms:Encrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*"}
+
+// keyARNs returns the ARNs of the keys that encrypt the table, one for each Region, or none if DynamoDB owns the key. They are part of a grant
+// for the same reason as the replicas' ARNs: see tableARNs.
+func (n *NodePool) keyARNs() []*string {
+	if n.props.Key == nil {
+		return nil
+	}
+	arns := []*string{n.props.Key.KeyArn()}
+	for _, region := range slices.Sorted(maps.Keys(n.props.ReplicaKeys)) {
+		arns = append(arns, jsii.String(n.props.ReplicaKeys[region]))
+	}
+	return arns
 }
 
 // ownAttributes returns the attributes of the pool's own item that agents change or name in

@@ -38,7 +38,8 @@ type Props struct {
 	// DynamoDB owns.
 	Key awskms.IKey
 
-	// ReplicaKeys maps each Region of Replicas to the ARN of a key there. With a Key, every Region needs an entry. Defaults to none.
+	// ReplicaKeys maps each Region of Replicas to the ARN of a key there. With a Key, every Region needs an entry. Every grantee of a pool may
+	// use these keys, as far as their own policies let the roles of this account use them. Defaults to none.
 	ReplicaKeys map[string]string
 
 	// RemovalPolicy is the table's removal policy. DESTROY needs AllowDeletion. Defaults to RETAIN, since a new table would not know how far
@@ -79,8 +80,9 @@ type Props struct {
 	// or more, but of at least one node ID, are expired and have not been freed by the reaper for five measurements. Defaults to 5.
 	ExpiredAlarm float64
 
-	// ExhaustionAlarm is a time, from 1 minute to 24 hours. An alarm goes off when, at the rate of the last ten measurements, every node ID of
-	// a pool would be held before that time has passed. Defaults to 1 hour.
+	// ExhaustionAlarm is a time, from 1 minute to 24 hours, and at least Every. An alarm goes off when for ten measurements in a row, at the rate
+	// of that moment, every node ID of a pool would be held before that time has passed. If ten measurements take more than half of that time,
+	// the alarm needs fewer. Defaults to 1 hour.
 	ExhaustionAlarm time.Duration
 }
 

@@ -175,6 +175,9 @@ func (p Props) validateTimes() error {
 	}
 	if p.ExhaustionAlarm < time.Minute || p.ExhaustionAlarm > horizon {
 		errs = append(errs, fmt.Errorf("ExhaustionAlarm is %v: choose 1m to %v", p.ExhaustionAlarm, horizon))
+	} else if p.ExhaustionAlarm < p.Every {
+		errs = append(errs, fmt.Errorf("ExhaustionAlarm is %v, but Every is %v, so that a pool could fill up between two measurements: choose an ExhaustionAlarm of %v or more, or a shorter Every",
+			p.ExhaustionAlarm, p.Every, p.Every))
 	}
 	if !(p.ExpiredAlarm > 0 && p.ExpiredAlarm <= 100) {
 		errs = append(errs, fmt.Errorf("ExpiredAlarm is %v: it is a percentage, above 0 and up to 100", p.ExpiredAlarm))

@@ -91,6 +91,10 @@ func (d *Directory) usable(ctx context.Context, agent *lease.Agent) error {
 		return errAbsent
 	case agent.Timeline() == nil:
 		return errors.New("discovery: the agent is nil or zero: lease.Start returns one")
+	// Otherwise, the entries would never be valid, and would block the entries of the holder
+	// of the same node ID in this pool.
+	case agent.Pool() != d.cfg.Pool:
+		return fmt.Errorf("discovery: the agent leases from pool %q, and the directory is of pool %q: use one pool for both", agent.Pool(), d.cfg.Pool)
 	}
 	return protocol.CheckContext(ctx)
 }

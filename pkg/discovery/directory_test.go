@@ -12,6 +12,7 @@ import (
 	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func TestRegisterAndResolve(t *testing.T) {
@@ -238,6 +239,32 @@ func TestRegisterWaits(t *testing.T) {
 		if err := d.Leave(bounded(t), a); err != nil {
 			t.Errorf("got %v, want nil", err)
 		}
+	})
+}
+
+// An agent of another pool is refused. Its entries would never be valid, and would block
+// the entries of the holder of the same node ID in the directory's pool.
+func TestAgentOfAnotherPool(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(1)
+		if _, err := leasepool.Open(w.leases, "payments").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.agent(t, nil).Close()
+		stranger := w.agent(t, func(c *lease.Config) { c.Wait = time.Minute }) // node ID 0 of orders, version 2
+		holder := w.agent(t, func(c *lease.Config) { c.Pool = "payments" })    // node ID 0 of payments, version 1
+		d := w.directory(t, func(c *Config) { c.Pool = "payments" })
+		for name, err := range map[string]error{
+			"Register":   d.Register(bounded(t), stranger, Service{"stock", at(1)}),
+			"Deregister": d.Deregister(bounded(t), stranger, Service{Name: "stock"}),
+			"Leave":      d.Leave(bounded(t), stranger),
+		} {
+			if err == nil || !strings.Contains(err.Error(), `pool "orders"`) || !strings.Contains(err.Error(), `pool "payments"`) {
+				t.Errorf("%s: got %v, want an error that names both pools", name, err)
+			}
+		}
+		register(t, d, holder, Service{"stock", at(2)})
+		wantPorts(t, service(t, d, "stock"), 2)
 	})
 }
 

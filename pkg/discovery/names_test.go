@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 func wantNames(t *testing.T, n *Names, err error, want ...string) {
@@ -69,6 +70,38 @@ func TestNames(t *testing.T) {
 				t.Errorf("a service %q was accepted", bad)
 			}
 		}
+	})
+}
+
+// A name is listed only while a live instance offers it: not after its offer was
+// deregistered, although the process still has another offer.
+func TestDeregisteredNameIsNotListed(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		d := w.directory(t, nil)
+		register(t, d, a, Service{"orders", at(1)}, Service{"stock", at(1)}, Endpoint{"shard", "7", at(1)})
+		if err := d.Deregister(bounded(t), a, Service{Name: "stock"}, Endpoint{Name: "shard", Key: "7"}); err != nil {
+			t.Fatal(err)
+		}
+		reader := w.directory(t, nil)
+		wantNames(t, reader.Services(), nil, "orders")
+		keys, err := reader.Keys("shard")
+		wantNames(t, keys, err)
+	})
+}
+
+// A service of a crashed process is not listed as a service of the next holder of its node
+// ID.
+func TestNameOfTheLastHolderIsNotListed(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(1)
+		first := w.agent(t, nil)
+		register(t, w.directory(t, nil), first, Service{"stock", at(1)})
+		w.kill(first)
+		second := w.agent(t, func(c *lease.Config) { c.Wait = time.Minute })
+		register(t, w.directory(t, nil), second, Service{"orders", at(2)})
+		wantNames(t, w.directory(t, nil).Services(), nil, "orders")
 	})
 }
 

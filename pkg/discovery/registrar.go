@@ -35,7 +35,7 @@ type registrar struct {
 	session  session
 	revision int64
 	written  map[place]*Address // a nil address means that the entry in the table is unknown
-	listed   map[place]bool
+	listed   map[place]bool     // the list in the table; nil means that it is unknown
 }
 
 type session struct {
@@ -131,6 +131,13 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 			return err
 		}
 	}
+	// A list never has more than maxOffers places, because readers take a longer one for
+	// corrupt.
+	if len(r.places(wanted)) > maxOffers {
+		if err := r.withdraw(wanted); err != nil {
+			return err
+		}
+	}
 	if err := r.list(wanted); err != nil {
 		return err
 	}
@@ -143,6 +150,18 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 			r.written[p] = a
 		}
 	}
+	if err := r.withdraw(wanted); err != nil {
+		return err
+	}
+	// A list names only what its holder offers, because Names returns all that is in it.
+	if r.listed == nil || len(r.listed) > len(wanted) {
+		return r.writeList(r.places(wanted))
+	}
+	return nil
+}
+
+// withdraw clears the entries that are no longer wanted.
+func (r *registrar) withdraw(wanted map[place]*Address) error {
 	for _, p := range slices.Sorted(maps.Keys(r.written)) {
 		if wanted[p] == nil {
 			if err := r.put(p.in(r.dir.cfg.Pool), record{}); err != nil {
@@ -150,12 +169,6 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 			}
 			delete(r.written, p)
 		}
-	}
-	if len(wanted) == 0 && len(r.listed) > 0 { // nothing is left to sweep
-		if err := r.put(listsOf(r.dir.cfg.Pool, r.session.nodeID), record{}); err != nil {
-			return err
-		}
-		r.listed = map[place]bool{}
 	}
 	return nil
 }
@@ -171,13 +184,25 @@ func (r *registrar) begin(now session) error {
 		return err
 	}
 	r.session, r.revision = now, 0
-	r.written, r.listed = map[place]*Address{}, map[place]bool{}
+	r.written, r.listed = map[place]*Address{}, nil
 	for _, text := range old.Places {
 		if p, ok := parsePlace(text); ok {
 			r.written[p] = nil
 		}
 	}
 	return nil
+}
+
+// places returns the wanted places, and those whose entries are not withdrawn yet.
+func (r *registrar) places(wanted map[place]*Address) map[place]bool {
+	all := map[place]bool{}
+	for p := range wanted {
+		all[p] = true
+	}
+	for p := range r.written {
+		all[p] = true
+	}
+	return all
 }
 
 // list completes the list of this node ID's entries before the entries are written. So
@@ -190,22 +215,21 @@ func (r *registrar) list(wanted map[place]*Address) error {
 	if !missing {
 		return nil
 	}
-	all := map[place]bool{}
-	for p := range wanted {
-		all[p] = true
-	}
-	for p := range r.written { // not withdrawn yet
-		all[p] = true
-	}
-	rec := record{}
-	for _, p := range slices.Sorted(maps.Keys(all)) {
-		rec.Places = append(rec.Places, string(p))
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
 	if err := point(ctx, r.dir.cfg.Store, r.dir.cfg.Pool, r.session.nodeID); err != nil {
 		return err
 	}
+	return r.writeList(r.places(wanted))
+}
+
+// writeList replaces the list. An empty list has no holder, so the sweep skips it.
+func (r *registrar) writeList(all map[place]bool) error {
+	rec := record{}
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		rec.Places = append(rec.Places, string(p))
+	}
+	r.listed = nil
 	if err := r.put(listsOf(r.dir.cfg.Pool, r.session.nodeID), rec); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // If a process ends while it registers, the sweep finds its entries, at whatever point
@@ -41,6 +42,79 @@ func TestNoEntryWithoutItsList(t *testing.T) {
 	}
 }
 
+// shards returns offers of the keys from..to-1.
+func shards(from, to int) (all []Offer) {
+	for i := from; i < to; i++ {
+		all = append(all, Endpoint{"shard", fmt.Sprintf("%03d", i), at(1)})
+	}
+	return all
+}
+
+// A process that takes the node ID of a crashed process, and registers other places, is
+// listed with all of its places, and its entries are swept after its end. The list would be
+// too long if it also had the places of the crashed process.
+func TestListWithThePlacesOfTheLastHolder(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := fixture.NewTable(t, 1)
+		open := func() *Directory {
+			return directory(t, Config{Store: NewTable(tab.Client("d"), tab.Name), Pool: "orders", Logger: silent})
+		}
+		start := func(name string) *lease.Agent {
+			a, err := lease.Start(t.Context(), lease.Config{Store: tab.Store(name), Pool: "orders", Logger: silent, Wait: time.Minute, OnLost: lease.StopOnLoss})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = a.Close() })
+			return a
+		}
+		register(t, open(), start("first"), shards(0, 60)...)
+		tab.SetAway("first", true) // a crash
+		second := start("second")
+		register(t, open(), second, append(shards(100, 160), Service{"stock", at(2)})...)
+		fixture.Wait(time.Minute)
+		wantNames(t, open().Services(), nil, "stock")
+		keys, _ := open().Keys("shard")
+		if got, err := keys.List(t.Context()); err != nil || len(got) != 60 {
+			t.Errorf("got %d keys, %v, want 60", len(got), err)
+		}
+		if err := second.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := Sweep(t.Context(), NewTable(tab.Client("s"), tab.Name), "orders"); err != nil || n != 61 {
+			t.Errorf("the sweep cleared %d entries, %v, want 61", n, err)
+		}
+	})
+}
+
+// A process whose Deregister is still pending when it registers other offers is listed, too.
+func TestListWhileOffersAreReplaced(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := fixture.NewTable(t, 1)
+		open := func(name string) *Directory {
+			return directory(t, Config{Store: NewTable(tab.Client(name), tab.Name), Pool: "orders", Logger: silent})
+		}
+		a, err := lease.Start(t.Context(), lease.Config{Store: tab.Store("a"), Pool: "orders", Logger: silent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		d := open("d")
+		register(t, d, a, shards(0, 60)...)
+		tab.SetAway("d", true) // for a moment
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := d.Deregister(ctx, a, shards(0, 60)...); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v, want DeadlineExceeded", err)
+		}
+		tab.SetAway("d", false)
+		register(t, d, a, shards(100, 160)...)
+		keys, _ := open("r").Keys("shard")
+		if got, err := keys.List(t.Context()); err != nil || len(got) != 60 {
+			t.Errorf("got %d keys, %v, want 60", len(got), err)
+		}
+	})
+}
+
 // If the answer to the write of an entry was lost, the entry is withdrawn like one that
 // is known to exist.
 func TestDeregisterWhatIsInDoubt(t *testing.T) {
@@ -65,6 +139,32 @@ func TestDeregisterWhatIsInDoubt(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantPorts(t, service(t, w.directory(t, nil), "stock"))
+	})
+}
+
+// If the answer to the write of a shorter list was lost, the list is completed before an
+// offer that it may lack is registered again.
+func TestListInDoubt(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		d := w.directory(t, nil)
+		register(t, d, a, Service{"orders", at(1)}, Service{"stock", at(1)})
+		lose := func(f func(string, record) bool) {
+			w.store.mu.Lock()
+			defer w.store.mu.Unlock()
+			w.store.lose = f
+		}
+		lose(func(partition string, _ record) bool { return partition == listsOf("orders", 0) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := d.Deregister(ctx, a, Service{Name: "stock"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v, want DeadlineExceeded", err)
+		}
+		wantNames(t, w.directory(t, nil).Services(), nil, "orders") // the shorter list exists
+		lose(nil)
+		register(t, d, a, Service{"stock", at(1)})
+		wantNames(t, w.directory(t, nil).Services(), nil, "orders", "stock")
 	})
 }
 

@@ -75,8 +75,8 @@ func TestUnits(t *testing.T) {
 		t.Errorf("got %d calls, %v reads, %v writes, want 5 calls, 1 read and 4 writes", m.calls, m.reads, m.writes)
 	}
 	m.reset()
-	if err := d.Deregister(t.Context(), agent, Service{Name: "stock"}); err != nil || m.writes != 1 || m.reads != 0 {
-		t.Errorf("deregister: got %v reads, %v writes, %v, want 1 write and 0 reads", m.reads, m.writes, err)
+	if err := d.Deregister(t.Context(), agent, Service{Name: "stock"}); err != nil || m.writes != 2 || m.reads != 0 { // the entry and the list
+		t.Errorf("deregister: got %v reads, %v writes, %v, want 2 writes and 0 reads", m.reads, m.writes, err)
 	}
 
 	now := time.Now()

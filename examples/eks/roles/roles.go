@@ -16,6 +16,7 @@ import (
 const (
 	tableARN  = "arn:aws:dynamodb:us-east-1:111111111111:table/leases"
 	keyARN    = "arn:aws:kms:us-east-1:111111111111:key/1c3f8a52-0000-4000-8000-000000000001"
+	otherKey  = "arn:aws:kms:us-east-2:111111111111:key/1c3f8a52-0000-4000-8000-000000000002"
 	cluster   = "services"
 	issuer    = "oidc.eks.us-east-1.amazonaws.com/id/EXAMPLED539D4633E53DE1B716D3041E" // without https://
 	namespace = "shop"
@@ -32,6 +33,7 @@ func New(app awscdk.App) awscdk.Stack {
 		Pools:        []string{"orders"},
 		Replicas:     []string{"us-east-2"}, // the pods may continue there
 		Key:          awskms.Key_FromKeyArn(stack, jsii.String("Key"), jsii.String(keyARN)),
+		ReplicaKeys:  map[string]string{"us-east-2": otherKey},
 		Architecture: awslambda.Architecture_X86_64(),
 	}).Pool("orders")
 	pool.GrantLease(podIdentity(stack))

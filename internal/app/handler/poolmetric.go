@@ -89,7 +89,7 @@ func gauges(table, pool string, s leasepool.Stats, at time.Time) []types.MetricD
 	}
 	return []types.MetricDatum{
 		count("Capacity", s.Capacity), count("Held", s.Held), count("Free", s.Free), count("Expired", s.Expired),
-		count("Cooling", s.Cooling), count("Retired", s.Retired),
+		count("Claimable", s.Free+s.Expired), count("Cooling", s.Cooling), count("Retired", s.Retired),
 		count("Corrupt", len(s.Corrupt)+len(s.Forged)), count("Stuck", s.Stuck), count("Braked", braked),
 		datum("Utilization", s.Utilization, types.StandardUnitPercent),
 	}

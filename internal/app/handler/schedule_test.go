@@ -231,7 +231,7 @@ func TestPoolmetric(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"held":1`) {
 		t.Fatalf("%s, %v", out, err)
 	}
-	if len(cw.calls) != 1 || *cw.calls[0].Namespace != "Nodelease" || len(cw.calls[0].MetricData) != 20 {
+	if len(cw.calls) != 1 || *cw.calls[0].Namespace != "Nodelease" || len(cw.calls[0].MetricData) != 22 {
 		t.Fatalf("%+v", cw.calls)
 	}
 	got := map[string]string{}
@@ -242,7 +242,7 @@ func TestPoolmetric(t *testing.T) {
 		got[*d.Dimensions[1].Value+" "+*d.MetricName] = fmt.Sprint(*d.Value, " ", d.Unit)
 	}
 	for name, want := range map[string]string{
-		"users Capacity": "4 Count", "users Held": "1 Count", "users Free": "3 Count", "users Expired": "0 Count", "users Cooling": "0 Count",
+		"users Capacity": "4 Count", "users Held": "1 Count", "users Free": "3 Count", "users Claimable": "3 Count", "users Expired": "0 Count", "users Cooling": "0 Count",
 		"users Retired": "0 Count", "users Utilization": "25 Percent", "orders Capacity": "20 Count", "orders Utilization": "15 Percent",
 		"users Corrupt": "0 Count", "users Stuck": "0 Count", "users Braked": "0 Count",
 	} {
@@ -258,6 +258,38 @@ func TestPoolmetric(t *testing.T) {
 	}
 }
 
+// While all tasks have crashed and their node IDs are still reserved, none can be claimed,
+// although none is held. Once the reserved time has passed, all can be claimed.
+func TestPoolmetricOfARestingPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs(t)
+		s, cw := twoPools(t), &cloudWatch{}
+		for node := range 4 {
+			res, err := s.Write(t.Context(), protocol.Claim{
+				Key: protocol.Key{Pool: "users", NodeID: node}, Session: fmt.Sprint(node), At: time.Now().Add(time.Second), ClaimGuard: time.Second,
+				TTL: 15 * time.Second, ExpiresAt: time.Now().Add(15 * time.Second), ReservedUntil: time.Now().Add(time.Hour),
+			})
+			if err != nil || !res.Applied {
+				t.Fatal(res, err)
+			}
+		}
+		for _, want := range []string{"0 claimable, 0 % held", "4 claimable, 0 % held"} {
+			time.Sleep(time.Hour / 2)
+			if _, err := (&Poolmetric{Store: s, Metrics: cw, Pools: both[1:]}).Handle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			gauges := map[string]float64{}
+			for _, d := range cw.calls[len(cw.calls)-1].MetricData {
+				gauges[*d.MetricName] = *d.Value
+			}
+			if got := fmt.Sprintf("%v claimable, %v %% held", gauges["Claimable"], gauges["Utilization"]); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // The gauges of pools that were measured are published, and a pool that could not be
 // measured is an error.
 func TestPoolmetricFails(t *testing.T) {
@@ -270,7 +302,7 @@ func TestPoolmetricFails(t *testing.T) {
 		return nil
 	}}
 	stats, err := (&Poolmetric{Store: s, Metrics: cw, Pools: both}).Handle(t.Context())
-	errorHas(t, err, `pool "orders"`, "10 metrics were not published", "denied")
+	errorHas(t, err, `pool "orders"`, "11 metrics were not published", "denied")
 	if len(stats) != 1 || len(cw.calls) != 1 {
 		t.Errorf("%+v, %d calls", stats, len(cw.calls))
 	}
@@ -290,7 +322,7 @@ func TestPoolmetricManyPools(t *testing.T) {
 	if _, err := (&Poolmetric{Store: s, Metrics: cw, Pools: specs}).Handle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(cw.calls) != 2 || len(cw.calls[0].MetricData) != 1000 || len(cw.calls[1].MetricData) != 500 {
+	if len(cw.calls) != 2 || len(cw.calls[0].MetricData) != 1000 || len(cw.calls[1].MetricData) != 650 {
 		t.Errorf("%d calls", len(cw.calls))
 	}
 }

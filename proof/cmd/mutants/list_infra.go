@@ -6,6 +6,9 @@ const infraOwn = "./infra"
 var infraMutants = []mutant{
 	{"a table that lists itself counts as replicated", store, `if own == "" || aws.ToString(r.RegionName) != own {`, `if own == "" || aws.ToString(r.RegionName) != own || own != "" {`, leaseOwn},
 	{"services do not wait for the seed", "infra/nodepool/attach.go", `task.Node().DefaultChild().Node().AddDependency(seed)`, `_ = seed`, infraOwn},
+	{"only one container of a task counts", "infra/nodepool/attach.go", `append(p.holders, c)`, `append(p.holders[:0], c)`, infraOwn},
+	{"a resting pool counts as claimable", "internal/app/handler/poolmetric.go", `s.Free+s.Expired)`, `s.Free+s.Expired+s.Cooling)`, "./internal/app/handler"},
+	{"the alarm running-out always needs ten measurements", "infra/nodepool/alarms.go", `max(1, min(10, p.ExhaustionAlarm/(2*p.Every)))`, `10`, infraOwn},
 	{"a grant that CDK dropped passes", "infra/nodepool/grants.go", `if p.granted[principal] || isRole && hasPolicy(role) {`, `if p.granted[principal] || isRole && (hasPolicy(role) || isRole) {`, infraOwn},
 	{"zips of another architecture pass", "infra/nodepool/zips.go", `if program.Machine != machine {`, `if false {`, infraOwn},
 	{"a protected table is to be destroyed", "infra/nodepool/validate.go", `if p.AllowDeletion || p.RemovalPolicy == awscdk.RemovalPolicy_RETAIN {`, `if p.AllowDeletion || p.RemovalPolicy != "" || p.RemovalPolicy == awscdk.RemovalPolicy_RETAIN {`, infraOwn},

@@ -326,6 +326,12 @@ func asking[T any](a *Agent, send func() (T, error)) (T, error) {
 // Such an agent sends nothing after ctx has ended, and must settle this node ID before it
 // tries another.
 func (a *Agent) abandon(ctx context.Context, node int, session string) error {
+	// Invariant: a claim that a machine restored from a snapshot may share is never abandoned,
+	// since the original may have bound its span (S1).
+	if a.timeline.Copied() {
+		a.settled()
+		return nil
+	}
 	if a.napping == nil {
 		ctx = context.WithoutCancel(ctx)
 	} else if u := a.pending(); u != nil {

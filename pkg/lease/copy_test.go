@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"sync/atomic"
 	"testing"
@@ -230,5 +231,60 @@ func TestRestoredFromASnapshot(t *testing.T) {
 				t.Errorf("%s: an ID: got %v", how, err)
 			}
 		})
+	}
+}
+
+// A machine is restored from a snapshot that was made while its agent's claim was in flight.
+// The original got the answer and stamps, so the copy must not abandon the claim. The copy
+// may get no answer, or one that comes after the lease.
+func TestRestoredDuringAClaim(t *testing.T) {
+	for name, late := range map[string]bool{"no answer": false, "a late answer": true} {
+		for _, sleeps := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, on demand %v", name, sleeps), func(t *testing.T) {
+				fixture.Virtual(t, func(t *testing.T) { restoredDuringAClaim(t, late, sleeps) })
+			})
+		}
+	}
+}
+
+func restoredDuringAClaim(t *testing.T, late, sleeps bool) {
+	s := fixture.NewNetwork(2)
+	clock := &snapshots{Clock: leasetest.NewClock(0)}
+	cfg := fixture.Config(s)
+	cfg.Clock = clock
+	var original *protocol.Lease // the lease, as the original process knows it
+	s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+		if _, ok := w.(protocol.Claim); !ok || original != nil && late {
+			return do()
+		}
+		if original != nil {
+			return fixture.Hang(ctx) // the restored machine has no network yet
+		}
+		res, err := do()
+		original = res.Lease
+		clock.generation.Add(1) // from here on, the agent of this test is the copy
+		if late {
+			time.Sleep(301 * time.Second) // virtual time
+			return res, err
+		}
+		return fixture.Hang(ctx)
+	})
+	ctx, cancel := t.Context(), func() {}
+	if !late {
+		ctx, cancel = context.WithTimeout(ctx, time.Second)
+	}
+	defer cancel()
+	if sleeps {
+		o, err := lease.NewOnDemand(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = o.Refresh(ctx)
+		defer func() { _ = o.Close() }()
+	} else if a, err := lease.Start(ctx, cfg); err == nil {
+		defer func() { _ = a.Close() }()
+	}
+	if now := item(t, s, original.NodeID); !reflect.DeepEqual(now, *original) {
+		t.Errorf("got %+v, want %+v left to the original", now, *original)
 	}
 }

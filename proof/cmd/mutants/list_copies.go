@@ -44,4 +44,9 @@ var copyMutants = []mutant{
 	} else if v != untold {`, `	_, _ = wall, mono
 	if v != untold {`, leaseOwn},
 	{"the clock of renewals follows one that was set back", renew, `case protocol.CheckSkew(before, wall, a.pool.ServerTime, a.cfg.timings().MaxSkew()) != nil:`, `case false:`, leaseOwn},
+	{"a restored machine abandons the original's claim", claim, `	if a.timeline.Copied() {
+		a.settled()
+		return nil
+	}
+`, ``, "./pkg/lease"},
 }

@@ -288,3 +288,29 @@ func restoredDuringAClaim(t *testing.T, late, sleeps bool) {
 		t.Errorf("got %+v, want %+v left to the original", now, *original)
 	}
 }
+
+// A machine is restored just before the deadline of a lease that then stops (OnExpiry). Close
+// must not release the node ID, since the original may still renew and stamp.
+func TestRestoredBeforeItExpires(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		clock := &snapshots{Clock: leasetest.NewClock(0)}
+		cfg := fixture.Config(s)
+		cfg.Clock, cfg.OnExpiry, cfg.Reserve = clock, lease.Stop, time.Hour
+		a := fixture.Start(t, cfg)
+		before := item(t, s, 0)
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Renew); ok {
+				return fixture.Hang(ctx)
+			}
+			return do()
+		})
+		fixture.Wait(a.Left() - time.Millisecond)
+		clock.generation.Add(1)
+		<-a.Done()
+		_ = a.Close()
+		if now := item(t, s, 0); !reflect.DeepEqual(now, before) {
+			t.Errorf("got %+v, want %+v left to the original", now, before)
+		}
+	})
+}

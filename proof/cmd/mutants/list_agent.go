@@ -32,9 +32,9 @@ var agentMutants = []mutant{
 `, leaseOwn},
 	{"a BeforeResume that hangs stops renewals", "pkg/lease/metadata.go", `	case <-limit.C:
 `, ``, leaseOwn},
-	{"a late bark ends the next term", renew, `case a.term != t || a.over != nil || a.suspended:`, `case a.over != nil || a.suspended:`, leaseOwn},
+	{"a late bark ends the next term", watchdog, `case a.term != t || a.over != nil || a.suspended:`, `case a.over != nil || a.suspended:`, leaseOwn},
 	{"a late loss ends the next term", renew, `if a.term != t || a.over != nil {`, `if a.over != nil {`, leaseOwn},
-	{"the watchdog emits after it has unlocked", renew, `	a.tellNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)})
+	{"the watchdog emits after it has unlocked", watchdog, `	a.tellNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)})
 `, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)}) }()
 `, leaseOwn},
 	{"an old page exhausts a pool", "pkg/lease/claim.go", `case s.Strong && s.Paced == 0:`, `case true:`, leaseOwn},

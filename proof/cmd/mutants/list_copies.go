@@ -49,4 +49,8 @@ var copyMutants = []mutant{
 		return nil
 	}
 `, ``, "./pkg/lease"},
+	{"a lease that expires hides a restore", watchdog, `	if a.timeline.Copied() {
+		err = a.copied()
+	}
+`, ``, "./pkg/lease"},
 }

@@ -28,7 +28,7 @@ var onDemandMutants = []mutant{
 	{"a copy goes on with the lease of both", naps, `	if a.bound() {
 		a.lose(`, `	if false {
 		a.lose(`, leaseOwn},
-	{"a timer while the process sleeps", renew, `if a.napping != nil { // no timer`, `if false { // no timer`, leaseOwn},
+	{"a timer while the process sleeps", watchdog, `if a.napping != nil { // no timer`, `if false { // no timer`, leaseOwn},
 	{"each caller is a flight", flights, `case o.flight == nil:`, `case true:`, leaseOwn},
 	{"one caller's cancellation ends the flight of all", flights, `last := f.riders == 0`, `last := true`, leaseOwn},
 	{"a flight goes on for nobody", flights, `	f.cancel(context.Cause(wait))

@@ -72,4 +72,5 @@ var onDemandMutants = []mutant{
 	{"dead connections of the user's client are used", flights, `hangUp = idleOf(d)`, `_ = idleOf(d)`, leaseOwn},
 	{"a handler of bytes has no agent", "pkg/lease/leaselambda/leaselambda.go", `return within{h, a}`, `return h`, lambdaOwn},
 	{"a closed on-demand agent goes on asking for the layout", onDemand, `	if o.giveUp != nil {`, `	if false {`, leaseOwn},
+	{"an on-demand agent reads the layout before it claims", onDemand, `a == nil || !a.bound(): //`, `a == nil: //`, "./pkg/lease"},
 }

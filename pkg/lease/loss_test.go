@@ -309,6 +309,31 @@ func TestOnExpiryStop(t *testing.T) {
 	})
 }
 
+// With OnExpiry Stop, a lease whose deadline passes while the machine is suspended is lost at
+// the next renewal. No timer runs during the suspension; afterwards, only the clock shows it.
+// Close releases the node ID.
+func TestOnExpiryStopAfterASuspend(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, clock := fixture.NewNetwork(1), newDozy()
+		cfg := fixture.Config(s)
+		cfg.Clock, cfg.OnExpiry = clock, lease.Stop
+		a := fixture.Start(t, cfg)
+		<-a.Renewed() // the deadline, and with it the timer, is longer away than the next renewal
+		clock.monoLag.Add(-int64(time.Hour))
+		clock.wallLag.Add(-int64(time.Hour))
+		fixture.Wait(6 * time.Second) // one renewal
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) || !errors.Is(a.Err(), lease.ErrLost) {
+			t.Errorf("an hour after the deadline: got %v, Err %v, want lost", err, a.Err())
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if l := item(t, s, 0); l.Holder != "" {
+			t.Errorf("got %+v, want it released", l)
+		}
+	})
+}
+
 // The watchdog runs outside the loop, so the agent notices that the deadline has passed
 // even if a request hangs forever.
 func TestHungRequestSuspends(t *testing.T) {

@@ -343,6 +343,12 @@ func (a *Agent) confirm(t *tenure.Term, l protocol.Lease, at tenure.Attempt, c s
 	if a.over != nil { // stopped at the deadline while the answer came
 		return
 	}
+	// Invariant: with Stop, no lease goes on after its deadline. While the machine was suspended,
+	// the timer of the watchdog may have stood still.
+	if a.cfg.OnExpiry == Stop && !t.Held(a.clock.Monotonic()) {
+		a.expireNow(t)
+		return
+	}
 	t.Confirmed(l, at.M0, at.Length)
 	a.confirmedNow(t.Deadline == at.M0+a.cfg.TTL-a.cfg.Guard)
 	a.timeline.Extend(t.Lease.ReservedUntil, t.IDDeadline)

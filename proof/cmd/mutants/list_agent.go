@@ -81,4 +81,9 @@ var agentMutants = []mutant{
 	{"a restored machine relies on its lease", agent, `case a.timeline.Copied():`, `case false:`, leaseOwn},
 	{"a restored machine releases the original's lease", closing, `if copied {`, `if copied && false {`, leaseOwn},
 	{"slow credentials are no credentials", "internal/protocol/awserr.go", `case slowCredentials(err):`, `case false:`, protocols},
+	{"a lease that expired in a suspended machine goes on", renew, `	if a.cfg.OnExpiry == Stop && !t.Held(a.clock.Monotonic()) {
+		a.expireNow(t)
+		return
+	}
+`, ``, "./pkg/lease"},
 }

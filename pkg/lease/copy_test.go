@@ -314,3 +314,26 @@ func TestRestoredBeforeItExpires(t *testing.T) {
 		}
 	})
 }
+
+// The lease of a process has grown to 15 min when its machine is restored. The process does
+// not wait for its next renewal, but claims another node ID, or ends, within seconds.
+func TestRestoredWithAGrownLease(t *testing.T) {
+	for _, policy := range []lease.LostPolicy{lease.Reacquire, lease.StopOnLoss} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(64)
+			measuring(t, s, one)
+			clock := &snapshots{Clock: leasetest.NewClock(0)}
+			cfg := growing(s)
+			cfg.Clock, cfg.OnLost = clock, policy
+			a := fixture.Start(t, cfg)
+			ids(t, a)
+			fixture.Wait(8 * time.Hour)
+			<-a.Renewed() // the next renewal is minutes away
+			clock.generation.Add(1)
+			fixture.Wait(20 * time.Second)
+			if _, err := a.Lease(); (err == nil) != (policy == lease.Reacquire) || (a.Err() == nil) != (policy == lease.Reacquire) {
+				t.Errorf("policy %v: got %v, Err %v, want another node ID with %v, and otherwise lost", policy, err, a.Err(), lease.Reacquire)
+			}
+		})
+	}
+}

@@ -53,4 +53,8 @@ var copyMutants = []mutant{
 		err = a.copied()
 	}
 `, ``, "./pkg/lease"},
+	{"a restored process waits for its next renewal", "pkg/lease/grow.go", `			if a.timeline.Copied() {
+				return true, nil
+			}
+`, ``, "./pkg/lease"},
 }

@@ -264,6 +264,14 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 	a.mu.Unlock()
 	m0 := a.clock.Monotonic()
 	w := a.claimOf(node, session)
+	// Invariant: no claim is sent with a clock that has jumped ahead since the store's clock
+	// agreed with it, because other holders may still rely on leases that have expired by it (S2).
+	if a.jumped(w.At, m0) {
+		if err := a.compareAgain(ctx); err != nil {
+			return nil, err
+		}
+		return a.tryClaim(ctx, node, session, first, s)
+	}
 	// An answer is useless if the lease that it confirms is already over.
 	one, cancel := context.WithTimeout(ctx, min(protocol.CallLimit, (a.cfg.TTL-a.cfg.Guard)/2))
 	res, err := asking(a, func() (protocol.Result, error) { return a.cfg.Store.Write(one, w) })

@@ -154,14 +154,9 @@ func (a *Agent) check(ctx context.Context, known *protocol.Verdict) error {
 // take checks the table, acquires a node ID and begins to use it.
 func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	began := a.clock.Monotonic()
-	before := a.clock.Wall()
-	read := func(ctx context.Context) (protocol.PoolItem, error) {
-		before = a.clock.Wall()
-		return asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
-	}
-	pool, hinted, err := a.readHint(ctx, &before)
+	pool, sent, hinted, err := a.readHint(ctx)
 	if !hinted && err == nil {
-		pool, err = protocol.Retry(ctx, read)
+		pool, sent, err = a.readPool(ctx)
 	}
 	if err == nil || ctx.Err() == nil { // checked even after an error, since a problem with the table is more specific
 		if wrong := a.check(ctx, pool.Verdict); wrong != nil {
@@ -172,12 +167,12 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).Seed(ctx, *a.cfg.SeedIfMissing); err != nil {
 			return err
 		}
-		pool, err = protocol.Retry(ctx, read)
+		pool, sent, err = a.readPool(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if err := protocol.CheckSkew(before, a.clock.Wall(), pool.ServerTime, a.cfg.timings().MaxSkew()); err != nil {
+	if err := a.checkClock(sent, pool.ServerTime); err != nil {
 		return err
 	}
 	a.pool, a.hinted = pool, hinted

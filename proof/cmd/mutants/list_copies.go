@@ -57,4 +57,8 @@ var copyMutants = []mutant{
 				return true, nil
 			}
 `, ``, "./pkg/lease"},
+	{"a claim is sent after the clock has jumped ahead", claim, `if a.jumped(w.At, m0) {`, `if false {`, "./pkg/lease"},
+	{"a clock that jumped is compared with a reading after the answer", "pkg/lease/jump.go", `a.compared = sent
+`, `a.compared = a.clocks()
+`, "./pkg/lease"},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -357,5 +359,40 @@ func TestHungRequestSuspends(t *testing.T) {
 			t.Errorf("got %v, want lease.ErrSuspended", err)
 		}
 		s.On(nil)
+	})
+}
+
+// replaced is a store whose pool is replaced by a narrow one.
+type replaced struct {
+	toldTime
+	on atomic.Bool
+}
+
+func (s *replaced) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := s.toldTime.PoolItem(ctx, pool)
+	if s.on.Load() {
+		p.Eras, p.Numbers = snowflake.Eras{{From: time.UnixMilli(0), NodeBits: 9}}, p.Size
+	}
+	return p, err
+}
+
+// If a lease contradicts the pool's history of widths, it is lost like any other.
+func TestLostToAnotherHistory(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		clock, s := leasetest.NewClock(0), &replaced{toldTime: toldTime{fixture.NewNetwork(2)}}
+		cfg := fixture.Config(s)
+		cfg.Clock = clock
+		err := lease.Run(t.Context(), cfg, func(ctx context.Context, a *lease.Agent) error {
+			s.on.Store(true)
+			clock.Step(time.Hour) // makes the agent read the pool again
+			<-ctx.Done()
+			if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) || !errors.Is(a.Err(), lease.ErrLost) {
+				t.Errorf("got %v, Err %v, want lost", err, a.Err())
+			}
+			return ctx.Err()
+		})
+		if !errors.Is(err, lease.ErrLost) {
+			t.Errorf("Run: got %v, want lost", err)
+		}
 	})
 }

@@ -89,7 +89,7 @@ func (a *Agent) learn(p protocol.PoolItem) {
 		a.emit(Event{Kind: EventWidened, Lease: a.about(wholePool)})
 	}
 	if err != nil {
-		a.lose(a.term, err) // its lease contradicts the pool's history
+		a.lose(a.term, fmt.Errorf("%w: node %d contradicts the history of pool %q: %w", ErrLost, a.NodeID(), a.cfg.Pool, err))
 	}
 }
 

@@ -86,4 +86,5 @@ var agentMutants = []mutant{
 		return
 	}
 `, ``, "./pkg/lease"},
+	{"a loss to another history is not ErrLost", "pkg/lease/pool.go", `contradicts the history of pool %q: %w", ErrLost,`, `contradicts the history of pool %q: %w", ErrItemFormat,`, "./pkg/lease"},
 }

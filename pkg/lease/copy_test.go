@@ -337,3 +337,26 @@ func TestRestoredWithAGrownLease(t *testing.T) {
 		})
 	}
 }
+
+// A machine is restored while an on-demand agent retries a renewal. The copy leaves the lease
+// to the original, and claims another node ID.
+func TestRestoredDuringARetry(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(4)
+		o, d := onDemand(t, s)
+		refresh(t, o)
+		before := item(t, s, o.NodeID())
+		fixture.Wait(299 * time.Second)
+		once[protocol.Renew](s, func(context.Context, func() (protocol.Result, error)) (protocol.Result, error) {
+			d.generation.Add(1)
+			return protocol.Result{}, errors.New("connection reset")
+		})
+		refresh(t, o)
+		if now := item(t, s, before.NodeID); !reflect.DeepEqual(now, before) {
+			t.Errorf("got %+v, want %+v left to the original", now, before)
+		}
+		if l, err := o.Lease(); err != nil || l.NodeID == before.NodeID {
+			t.Errorf("got node ID %d, %v, want another than %d", l.NodeID, err, before.NodeID)
+		}
+	})
+}

@@ -236,6 +236,11 @@ func (a *Agent) wakeUp() {
 // that no renewal was confirmed before ctx ended, or that retries cannot help.
 func (a *Agent) keep(ctx context.Context) error {
 	for n := 0; ; n++ {
+		// Invariant: a restored process renews nothing, also while it retries: its renewal would
+		// take the lease from the original. Then fly ends the lease.
+		if a.timeline.Copied() {
+			return nil
+		}
 		a.napping.trouble = nil
 		confirmed := a.renew(ctx)
 		if a.current() != nil {

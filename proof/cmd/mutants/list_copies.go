@@ -61,4 +61,8 @@ var copyMutants = []mutant{
 	{"a clock that jumped is compared with a reading after the answer", "pkg/lease/jump.go", `a.compared = sent
 `, `a.compared = a.clocks()
 `, "./pkg/lease"},
+	{"a restored process retries the original's renewal", naps, `		if a.timeline.Copied() {
+			return nil
+		}
+`, ``, "./pkg/lease"},
 }

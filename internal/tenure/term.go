@@ -92,9 +92,12 @@ func (t Timings) Claim(k protocol.Key, session string, w0 time.Time, known proto
 // sent its first claim. Claimed returns the new term, or nil if another process has the
 // node ID.
 func (t Timings) Claimed(w protocol.Claim, res protocol.Result, m0, first time.Duration) *Term {
-	// If an open try caps the reservation, trust ends earlier; see missing.
-	short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)
-	m0, first = m0-short, first-short
+	if l := res.Lease; l != nil {
+		// If an open try capped the reservation, trust ends earlier; see missing. The item shows
+		// the reservation of the attempt that landed, which may be an earlier one (S2).
+		short := max(l.ExpiresAt.Add(w.ClaimGuard).Sub(l.ReservedUntil), 0)
+		m0, first = m0-short, first-short
+	}
 	switch {
 	case res.Applied:
 		return NewTerm(t, *res.Lease, m0)

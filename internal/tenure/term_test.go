@@ -166,3 +166,27 @@ func TestNothingBeyondTheCapIsAskedForAgain(t *testing.T) {
 		t.Error(again, ok)
 	}
 }
+
+// An attempt of a claim, whose reservation an open try capped, lands without an answer. The
+// answer comes to the next attempt, which was sent after the try was voided. Trust ends with
+// the reservation of the first one: after a forced release, the next holder relies on the
+// node ID from then on.
+func TestClaimedByACappedAttempt(t *testing.T) {
+	c := Timings{TTL: 5 * time.Minute}
+	if errs := c.Complete(); errs != nil {
+		t.Fatal(errs)
+	}
+	w0 := time.UnixMilli(1_000_000)
+	pool := protocol.PoolItem{Widening: protocol.Widening{Try: 1, From: w0.Add(time.Minute), State: protocol.WidenOpen}}
+	first := c.Claim(protocol.Key{Pool: "p"}, "me", w0, pool)
+	pool.Widening.State = protocol.WidenVoid
+	second := c.Claim(protocol.Key{Pool: "p"}, "me", w0.Add(5*time.Second), pool)
+	l, ok := first.Apply(&protocol.Lease{Pool: "p"})
+	if !ok {
+		t.Fatal("the first claim was refused")
+	}
+	tm := c.Claimed(second, protocol.Result{Lease: &l}, 5*time.Second, 0)
+	if got, want := tm.Deadline, l.ReservedUntil.Sub(w0)-c.ClaimGuard-c.Guard; got != want {
+		t.Errorf("trusted until %v, want %v: the reservation less the guards", got, want)
+	}
+}

@@ -65,4 +65,5 @@ var copyMutants = []mutant{
 			return nil
 		}
 `, ``, "./pkg/lease"},
+	{"an earlier claim is trusted beyond its capped reservation", term, `short := max(l.ExpiresAt.Add(w.ClaimGuard).Sub(l.ReservedUntil), 0)`, `short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)`, "./internal/tenure"},
 }

@@ -20,7 +20,7 @@ var agentMutants = []mutant{
 	{"who sees a copy hands its milliseconds on", term, `protocol.Latest(cur.ReservedUntil, t.Lease.ReservedUntil)`, `t.Lease.NotBefore`, leaseOwn},
 	{"who sees a copy forgets its own milliseconds", term, `protocol.Latest(cur.ReservedUntil, t.Lease.ReservedUntil)`, `cur.ReservedUntil`, leaseOwn},
 	{"release of a copy's renewal", dynamo, `AND version = :version AND renewal <= :renewal",`, `AND version = :version AND :renewal = :renewal",`, stores},
-	{"release of a renewal that may be a copy's", term, `if cur != nil && cur.Renewal == t.asked && t.sent(cur) {`, `if cur != nil && cur.Renewal == t.asked {`, leaseOwn},
+	{"release of a renewal that may be a copy's", term, `if t.ours(cur) && t.sent(cur) {`, `if t.ours(cur) && cur.Renewal == t.asked {`, leaseOwn},
 	{"a claim that a copy renewed is ours", term, `res.Lease.Holder == w.Session && res.Lease.Renewal == 0:`, `res.Lease.Holder == w.Session:`, leaseOwn},
 	{"the queue of events has no bound", outletFile, `if len(o.queue) == outletRoom {`, `if false {`, leaseOwn},
 	{"a hook that panics ends the process", outletFile, `if r := recover(); r != nil {`, `if r := any(nil); r != nil {`, leaseOwn},

@@ -45,8 +45,8 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 	if u := a.pending(); u != nil { // settled before another node ID is tried
 		// A release that was sent may still arrive. It would then free whatever its session
 		// holds at that time, including milliseconds that were already stamped. So that session
-		// never claims again (S1).
-		if u.givenUp {
+		// never claims again (S1). A node ID that the pool no longer has is given up too.
+		if u.givenUp || u.node >= a.pool.Limit() {
 			if err := a.abandon(ctx, u.node, u.session); err != nil {
 				return nil, err
 			}

@@ -463,3 +463,32 @@ func TestOnDemandLayoutBeforeTheClaim(t *testing.T) {
 		}
 	})
 }
+
+// A claim lands without an answer, and the pool is then made smaller, so that it no longer has
+// that node ID. The next use frees the node ID and claims another one.
+func TestOnDemandSettlesItsClaimBeyondAResize(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		var s *fixture.Network
+		var o *lease.OnDemand
+		size := 0
+		for size == 0 { // a pool has at least one node ID
+			s = fixture.NewNetwork(64)
+			once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+				return fixture.Lose(ctx, do)
+			})
+			o, _ = onDemand(t, s)
+			brief(t, o)
+			size = fixture.WritesOf[protocol.Claim](s)[0].NodeID
+		}
+		if _, err := leasepool.Open(s, "orders").Resize(t.Context(), leasepool.Spec{Size: size}); err != nil {
+			t.Fatal(err)
+		}
+		refresh(t, o)
+		if n := o.NodeID(); n >= size {
+			t.Errorf("got node ID %d, want one below %d", n, size)
+		}
+		if n := held(t, s); n != 1 {
+			t.Errorf("%d node IDs are held, want 1", n)
+		}
+	})
+}

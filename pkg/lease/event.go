@@ -142,8 +142,7 @@ func (a *Agent) emitNow(e Event) {
 // tellNow is emitNow for a caller that holds mu.
 func (a *Agent) tellNow(e Event) {
 	e.IDs = a.timeline.Stats()
-	now := a.clock.Monotonic()
-	e.Left, e.IDsLeft = a.term.Deadline-now, a.term.IDDeadline-now
+	e.Left, e.IDsLeft = a.term.Deadline-a.clock.Monotonic(), a.idsLeftNow()
 	e.ClockError = a.ecs.clockError
 	a.tell(e)
 }

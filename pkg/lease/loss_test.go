@@ -396,3 +396,31 @@ func TestLostToAnotherHistory(t *testing.T) {
 		}
 	})
 }
+
+// After a loss or Close, IDsLeft is not positive, however much is reserved.
+func TestIDsLeftAfterTheEnd(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
+			var ev events
+			cfg := fixture.Config(s)
+			cfg.Reserve, cfg.OnEvent = 4*time.Hour, ev.add
+			a := fixture.Start(t, cfg)
+			ended := lease.EventLost
+			if closes {
+				ended = lease.EventReleased
+				_ = a.Close()
+			} else {
+				write(t, s, protocol.ForceRelease{Key: protocol.Key{Pool: "orders"}, Version: 1}, true)
+				<-a.Done()
+			}
+			fixture.Wait(0)
+			if got := a.IDsLeft(); got > 0 {
+				t.Errorf("closed %v: got %v, want at most 0", closes, got)
+			}
+			if e := ev.of(ended); len(e) != 1 || e[0].IDsLeft > 0 {
+				t.Errorf("closed %v: got the events %v, want one with at most 0 of IDsLeft", closes, e)
+			}
+		})
+	}
+}

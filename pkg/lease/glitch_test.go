@@ -392,17 +392,23 @@ func TestStartWaitsForTheReplacement(t *testing.T) {
 	})
 }
 
-// If no other node ID can be had, Start says why the first one was given up.
+// If no other node ID can be had, Start says why the first one was given up. If the store
+// sends no time, so that the first one is kept, Start says that it is reserved.
 func TestStartNamesWhatItWaitsFor(t *testing.T) {
-	fixture.Virtual(t, func(t *testing.T) {
-		s := glitchAtClaim(t, 1, 50*time.Minute, nil)
-		cfg := fixture.Config(toldTime{s.Network})
-		cfg.OnLost = lease.Reacquire
-		if a, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrLost) {
-			t.Errorf("got %v, want lost", err)
-			_ = a.Close()
-		}
-	})
+	for want, tells := range map[error]bool{lease.ErrLost: true, lease.ErrSuspended: false} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := glitchAtClaim(t, 1, 50*time.Minute, nil)
+			cfg := fixture.Config(s.Network)
+			if tells {
+				cfg.Store = toldTime{s.Network}
+			}
+			cfg.OnLost = lease.Reacquire
+			if a, err := lease.Start(t.Context(), cfg); !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+				_ = a.Close()
+			}
+		})
+	}
 }
 
 // An on-demand agent claims another node ID at the same use.

@@ -99,7 +99,8 @@ func (a *Agent) awaitSpan(ctx context.Context) error {
 			return a.Err()
 		case <-ctx.Done():
 			begins.Stop()
-			return errors.Join(over, context.Cause(ctx))
+			_, err := a.Lease() // why the node ID may not be used yet
+			return errors.Join(err, context.Cause(ctx))
 		}
 		begins.Stop()
 	}

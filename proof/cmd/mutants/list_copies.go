@@ -21,7 +21,8 @@ var copyMutants = []mutant{
 			a.RenewNow()
 `, `			asked = true
 `, leaseOwn},
-	{"Start does not say why it waits", start, `errors.Join(over, context.Cause(ctx))`, `context.Cause(ctx)`, leaseOwn},
+	{"Start does not say why it waits", start, `			_, err := a.Lease() // why the node ID may not be used yet
+			return errors.Join(err, context.Cause(ctx))`, `			return context.Cause(ctx)`, leaseOwn},
 	{"an on-demand agent keeps what a glitch claimed", naps, `			a.checkFloor(ctx)
 `, ``, leaseOwn},
 	{"Start waits for the node ID of an agent that has ended", start, `		case <-a.Done():

@@ -425,6 +425,31 @@ func TestGlitchEndsBeforeTheAnswerToAClaimOnDemand(t *testing.T) {
 	})
 }
 
+// If the store does not answer whether the clock is right, the error of an on-demand agent does
+// not blame the clock.
+func TestGlitchThatCannotBeJudgedOnDemand(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		o, _ := onDemand(t, &deafLater{toldTime: toldTime{glitchAtClaim(t, 2, 50*time.Minute, nil).Network}})
+		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrSuspended) || errors.Is(err, lease.ErrClockBehind) {
+			t.Errorf("got %v, want suspended, and not that the clock is behind", err)
+		}
+	})
+}
+
+// deafLater is a store that sends its time, and answers only the first read of the pool's item.
+type deafLater struct {
+	toldTime
+	deaf bool
+}
+
+func (s *deafLater) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	if s.deaf {
+		return protocol.PoolItem{}, errors.New("no answer")
+	}
+	s.deaf = true
+	return s.toldTime.PoolItem(ctx, pool)
+}
+
 // copiedInRead is a store whose client's machine is copied while the pool's item is read.
 type copiedInRead struct {
 	toldTime

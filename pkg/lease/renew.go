@@ -303,19 +303,19 @@ func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration
 // decide. If the claim took over a reservation that ends far in the future, the node ID
 // is of no use until that reservation ends, even if the wall clock was right again when
 // the claim was answered. The agent then treats the node ID as lost and, with Reacquire,
-// claims another one.
-func (a *Agent) checkFloor(ctx context.Context) {
+// claims another one. checkFloor reports whether the comparison had no answer.
+func (a *Agent) checkFloor(ctx context.Context) (unanswered bool) {
 	now := a.timeline.Now() // read first, so that a pause in between makes the wall clock seem right
 	at := a.clock.Wall()
 	a.mu.Lock()
 	early := a.over == nil && a.tooEarly(at)
 	a.mu.Unlock()
 	if !early && now.Sub(at) <= a.cfg.timings().MaxSkew() {
-		return
+		return false
 	}
 	wall, mono, c := a.compare(ctx)
 	if c != right {
-		return
+		return c == unknown
 	}
 	a.timeline.SetFloor(wall, mono)
 	copied := a.timeline.Copied() // if so, nothing is released: a release would free milliseconds that the other copy may stamp
@@ -334,6 +334,7 @@ func (a *Agent) checkFloor(ctx context.Context) {
 	if early {
 		_ = a.release(t, last)
 	}
+	return false
 }
 
 // confirm applies the result of a confirmed renewal.

@@ -23,8 +23,7 @@ var copyMutants = []mutant{
 `, leaseOwn},
 	{"Start does not say why it waits", start, `			_, err := a.Lease() // why the node ID may not be used yet
 			return errors.Join(err, context.Cause(ctx))`, `			return context.Cause(ctx)`, leaseOwn},
-	{"an on-demand agent keeps what a glitch claimed", naps, `			a.checkFloor(ctx)
-`, ``, leaseOwn},
+	{"an on-demand agent keeps what a glitch claimed", naps, `unanswered := a.checkFloor(ctx)`, `unanswered := false`, leaseOwn},
 	{"Start waits for the node ID of an agent that has ended", start, `		case <-a.Done():
 			begins.Stop()
 			return a.Err()

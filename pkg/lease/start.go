@@ -110,7 +110,7 @@ func (a *Agent) awaitSpan(ctx context.Context) error {
 func newAgent(cfg Config, me owner, givenTask string, on *snowflake.Timeline, hangUp func()) *Agent {
 	a := &Agent{
 		cfg: cfg, givenTask: givenTask, clock: cfg.Clock, timeline: on, hangUp: hangUp,
-		done: make(chan struct{}), stopped: make(chan struct{}), nudged: make(chan struct{}, 1), metadata: description{all: cfg.Metadata},
+		done: make(chan struct{}), stopped: make(chan struct{}), nudged: make(chan struct{}, 1), metadata: description{all: cfg.Metadata, facts: me.facts},
 		ecs: ecsWord{clockError: me.task.Clock.Error, at: cfg.Clock.Monotonic()},
 	}
 	a.events.open(cfg)

@@ -128,6 +128,7 @@ func (a *Agent) emit(e Event) {
 func (a *Agent) tell(e Event) {
 	e.Time = a.clock.Wall()
 	e.Throttled = protocol.Limit(e.Err)
+	e.Lease = Lease(protocol.Lease(e.Lease).Clone()) // the receiver may change it
 	a.events.tell(e)
 }
 

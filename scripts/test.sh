@@ -80,7 +80,7 @@ sim() {
 }
 reproducible() { scripts/build-functions-check.sh; }
 platforms() {
-	GOARCH=386 go test -short $again ./pkg/snowflake/...
+	GOARCH=386 go test -short $again ./pkg/snowflake/... ./internal/tenure
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
 	# Builds the images' programs for both architectures; the suite builds them only for this machine's.
 	for arch in amd64 arm64; do go test -count=1 -run 'TestDockerfilesBuild$' ./infra -args -arch "$arch"; done

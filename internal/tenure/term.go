@@ -36,10 +36,11 @@ type Term struct {
 	Deadline, IDDeadline time.Duration
 }
 
-// reservation is a reserved_until, and the last renewal that requested it.
+// reservation is a reserved_until, and the last renewal that requested it, with its expiry.
 type reservation struct {
 	until   time.Time
 	renewal int64
+	expires time.Time
 }
 
 // mostAsked bounds how many values of reserved_until a term requests without an
@@ -72,7 +73,7 @@ func NewTerm(c Timings, l protocol.Lease, m0 time.Duration) *Term {
 	t := &Term{
 		ttl: c.TTL, guard: c.Guard, claimGuard: c.ClaimGuard, Began: m0, Sent: m0,
 		asked: l.Renewal, Deadline: math.MinInt64, IDDeadline: math.MinInt64,
-		stored: []reservation{{l.ReservedUntil, l.Renewal}},
+		stored: []reservation{{l.ReservedUntil, l.Renewal, l.ExpiresAt}},
 	}
 	t.saw(l.ExpiresAt, l.ReservedUntil)
 	t.Confirmed(l, m0, c.Short())
@@ -92,9 +93,12 @@ func (t Timings) Claim(k protocol.Key, session string, w0 time.Time, known proto
 // sent its first claim. Claimed returns the new term, or nil if another process has the
 // node ID.
 func (t Timings) Claimed(w protocol.Claim, res protocol.Result, m0, first time.Duration) *Term {
-	// If an open try caps the reservation, trust ends earlier; see missing.
-	short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)
-	m0, first = m0-short, first-short
+	if l := res.Lease; l != nil {
+		// If an open try capped the reservation, trust ends earlier; see missing. The item shows
+		// the reservation of the attempt that landed, which may be an earlier one (S2).
+		short := max(l.ExpiresAt.Add(w.ClaimGuard).Sub(l.ReservedUntil), 0)
+		m0, first = m0-short, first-short
+	}
 	switch {
 	case res.Applied:
 		return NewTerm(t, *res.Lease, m0)
@@ -173,10 +177,10 @@ func (t *Term) unanswered() []time.Time {
 // asks records that renewal number t.asked may store t.askedUntil.
 func (t *Term) asks() {
 	if last := &t.stored[len(t.stored)-1]; last.until.Equal(t.askedUntil) {
-		last.renewal = t.asked
+		last.renewal, last.expires = t.asked, t.askedExpires
 		return
 	}
-	t.stored = append(t.stored, reservation{t.askedUntil, t.asked})
+	t.stored = append(t.stored, reservation{t.askedUntil, t.asked, t.askedExpires})
 }
 
 // strange reports whether an item has a reserved_until other than the one that the renewal
@@ -260,10 +264,16 @@ func (t *Term) Ceiling(w0 time.Time, m0 time.Duration) snowflake.Ceiling {
 	return snowflake.Ceiling{At: w0.Add(t.ttl + t.claimGuard), Mono: m0}
 }
 
-// sent reports whether an item with the number of the last renewal has the times that this
-// renewal requested.
+// sent reports whether an item has the times that this process's renewal of its number
+// requested. Of several renewals with the same reserved_until, only the last one is known;
+// for the others, and for those before the last confirmed one, sent returns false.
 func (t *Term) sent(cur *protocol.Lease) bool {
-	return cur.ExpiresAt.Equal(t.askedExpires) && cur.ReservedUntil.Equal(t.askedUntil)
+	for _, r := range t.stored {
+		if r.renewal == cur.Renewal {
+			return cur.ExpiresAt.Equal(r.expires) && cur.ReservedUntil.Equal(r.until)
+		}
+	}
+	return false
 }
 
 // Span returns the span that generators may stamp after the claim, in the pool p.
@@ -295,10 +305,12 @@ func (t *Term) Release(last time.Time) protocol.Release {
 // ReleaseAgain returns the write to send after a release was refused and the item was cur.
 // It returns false when the node ID no longer belongs to this session.
 func (t *Term) ReleaseAgain(last time.Time, cur *protocol.Lease) (protocol.Write, bool) {
-	if cur != nil && cur.Renewal == t.asked && t.sent(cur) { // a renewal landed whose answer was lost
+	// A renewal landed whose answer was lost: perhaps not the last one. Invariant: this process
+	// sent the renewal that is released, because whatever a copy reserved stays reserved (S1).
+	if t.ours(cur) && t.sent(cur) {
 		w := t.Release(last)
-		w.Renewal = t.asked
-		return w, t.ours(cur)
+		w.Renewal = cur.Renewal
+		return w, true
 	}
 	return t.Expose(cur)
 }

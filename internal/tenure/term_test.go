@@ -166,3 +166,65 @@ func TestNothingBeyondTheCapIsAskedForAgain(t *testing.T) {
 		t.Error(again, ok)
 	}
 }
+
+// An attempt of a claim, whose reservation an open try capped, lands without an answer. The
+// answer comes to the next attempt, which was sent after the try was voided. Trust ends with
+// the reservation of the first one: after a forced release, the next holder relies on the
+// node ID from then on.
+func TestClaimedByACappedAttempt(t *testing.T) {
+	c := Timings{TTL: 5 * time.Minute}
+	if errs := c.Complete(); errs != nil {
+		t.Fatal(errs)
+	}
+	w0 := time.UnixMilli(1_000_000)
+	pool := protocol.PoolItem{Widening: protocol.Widening{Try: 1, From: w0.Add(time.Minute), State: protocol.WidenOpen}}
+	first := c.Claim(protocol.Key{Pool: "p"}, "me", w0, pool)
+	pool.Widening.State = protocol.WidenVoid
+	second := c.Claim(protocol.Key{Pool: "p"}, "me", w0.Add(5*time.Second), pool)
+	l, ok := first.Apply(&protocol.Lease{Pool: "p"})
+	if !ok {
+		t.Fatal("the first claim was refused")
+	}
+	tm := c.Claimed(second, protocol.Result{Lease: &l}, 5*time.Second, 0)
+	if got, want := tm.Deadline, l.ReservedUntil.Sub(w0)-c.ClaimGuard-c.Guard; got != want {
+		t.Errorf("trusted until %v, want %v: the reservation less the guards", got, want)
+	}
+}
+
+// After several renewals without an answer, any of them may be in the table. A release frees
+// what it reserved, but only if its times are the requested ones: those of a copy differ. While
+// an open try caps reservations, only the expiries differ.
+func TestReleaseOfAnEarlierRenewal(t *testing.T) {
+	w0 := time.UnixMilli(1_000_000)
+	for name, c := range map[string]struct {
+		cap     time.Duration // the end of reservations, after w0; 0 for none
+		lands   int           // the attempt that lands
+		by      time.Duration // how much later its expiry is than requested
+		release bool
+	}{
+		"the first": {lands: 0, release: true}, "the second": {lands: 1, release: true},
+		"a copy's with another expiry": {lands: 0, by: time.Second}, "the last, capped": {cap: 20 * time.Second, lands: 1, release: true},
+		"a copy's, capped": {cap: 20 * time.Second, lands: 1, by: time.Second}, "an earlier one, capped": {cap: 20 * time.Second, lands: 0},
+	} {
+		tm := newTestTerm(t)
+		var known protocol.PoolItem
+		if c.cap > 0 {
+			known.Widening = protocol.Widening{Try: 1, From: w0.Add(c.cap), State: protocol.WidenOpen}
+		}
+		var sent []protocol.Renew
+		for n := range 2 {
+			at, ok := tm.Attempt(0, w0.Add(time.Duration(n+5)*time.Second), known, shortOf(tm))
+			if !ok {
+				t.Fatalf("%s: attempt %d was not made", name, n)
+			}
+			sent = append(sent, at.Write)
+		}
+		cur := tm.Lease
+		cur.Renewal, cur.ExpiresAt, cur.ReservedUntil = sent[c.lands].Renewal, sent[c.lands].ExpiresAt.Add(c.by), sent[c.lands].ReservedUntil
+		w, ok := tm.ReleaseAgain(w0, &cur)
+		r, released := w.(protocol.Release)
+		if !ok || released != c.release || released && r.Renewal != cur.Renewal {
+			t.Errorf("%s: got %#v, %v, want a release: %v", name, w, ok, c.release)
+		}
+	}
+}

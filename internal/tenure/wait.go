@@ -129,16 +129,16 @@ func (w *Wait) rest(r Rest) {
 func (w *Wait) Pause(wall time.Time) time.Duration {
 	every := pollEvery
 	if len(w.offers) > 0 && w.looks >= max(w.cost, 1) {
-		return time.Duration(w.random(int(pollEvery / 10)))
+		return w.within(pollEvery / 10)
 	}
 	if len(w.offers)+len(w.older) > 0 {
 		every /= 2
 	}
 	d := min(every<<min(w.missed, 10), longestPoll)
-	d = d*3/4 + time.Duration(w.random(int(d/2)))
+	d = d*3/4 + w.within(d/2)
 	for _, r := range w.rests {
 		if rests := r.At.Sub(wall); rests > 0 && rests < d { // a random time more, since other claimants may wait for it too
-			d = min(d, rests+time.Duration(w.random(int(pollEvery))))
+			d = min(d, rests+w.within(pollEvery))
 		}
 	}
 	return d
@@ -291,4 +291,12 @@ func (w *Wait) random(n int) int {
 		return w.Dice.IntN(n)
 	}
 	return rand.IntN(n)
+}
+
+// within returns a random duration below d. An int of 32 bits would hold only 2 s.
+func (w *Wait) within(d time.Duration) time.Duration {
+	if w.Dice != nil {
+		return time.Duration(w.Dice.Int64N(int64(d)))
+	}
+	return rand.N(d)
 }

@@ -55,6 +55,7 @@ type Agent struct {
 	stale     bool              // a node ID is marked for a widening newer than pool
 	denied    bool              // this role may not write the pool's item
 	checked   bool              // the store is known to be able to keep leases
+	compared  reading           // the clocks when the store's clock last agreed; zero if it was never asked
 	napping   *naps             // the additional state of an on-demand agent; else nil
 	growing   growth
 
@@ -169,7 +170,7 @@ func (a *Agent) Left() time.Duration {
 
 // IDsLeft returns how long generators on this agent can make IDs if no other renewal is
 // confirmed, as in an outage of the table that begins now. It is not positive once the
-// generators have stopped. It is at least Left; for a lease that has grown, it can be
+// generators have stopped. Until then it is at least Left; for a lease that has grown, it can be
 // hours.
 func (a *Agent) IDsLeft() time.Duration {
 	if a.absent() {
@@ -177,7 +178,16 @@ func (a *Agent) IDsLeft() time.Duration {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.term.IDDeadline - a.clock.Monotonic()
+	return a.idsLeftNow()
+}
+
+// idsLeftNow is IDsLeft for a caller that holds mu. After a loss or Close, no reservation helps.
+func (a *Agent) idsLeftNow() time.Duration {
+	left := a.term.IDDeadline - a.clock.Monotonic()
+	if a.over != nil || a.closing || a.timeline.Copied() {
+		left = min(left, 0)
+	}
+	return left
 }
 
 // early returns how long, by this machine's clock, the node ID is still reserved for its

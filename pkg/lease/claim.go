@@ -45,8 +45,8 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 	if u := a.pending(); u != nil { // settled before another node ID is tried
 		// A release that was sent may still arrive. It would then free whatever its session
 		// holds at that time, including milliseconds that were already stamped. So that session
-		// never claims again (S1).
-		if u.givenUp {
+		// never claims again (S1). A node ID that the pool no longer has is given up too.
+		if u.givenUp || u.node >= a.pool.Limit() {
 			if err := a.abandon(ctx, u.node, u.session); err != nil {
 				return nil, err
 			}
@@ -264,6 +264,14 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 	a.mu.Unlock()
 	m0 := a.clock.Monotonic()
 	w := a.claimOf(node, session)
+	// Invariant: no claim is sent with a clock that has jumped ahead since the store's clock
+	// agreed with it, because other holders may still rely on leases that have expired by it (S2).
+	if a.jumped(w.At, m0) {
+		if err := a.compareAgain(ctx); err != nil {
+			return nil, err
+		}
+		return a.tryClaim(ctx, node, session, first, s)
+	}
 	// An answer is useless if the lease that it confirms is already over.
 	one, cancel := context.WithTimeout(ctx, min(protocol.CallLimit, (a.cfg.TTL-a.cfg.Guard)/2))
 	res, err := asking(a, func() (protocol.Result, error) { return a.cfg.Store.Write(one, w) })
@@ -326,6 +334,12 @@ func asking[T any](a *Agent, send func() (T, error)) (T, error) {
 // Such an agent sends nothing after ctx has ended, and must settle this node ID before it
 // tries another.
 func (a *Agent) abandon(ctx context.Context, node int, session string) error {
+	// Invariant: a claim that a machine restored from a snapshot may share is never abandoned,
+	// since the original may have bound its span (S1).
+	if a.timeline.Copied() {
+		a.settled()
+		return nil
+	}
 	if a.napping == nil {
 		ctx = context.WithoutCancel(ctx)
 	} else if u := a.pending(); u != nil {

@@ -163,3 +163,33 @@ func TestMethodsAfterClose(t *testing.T) {
 		}
 	})
 }
+
+// Two renewals get no answer, and the first of them has landed. Close still gives back all
+// milliseconds that were not stamped.
+func TestCloseAfterUnansweredRenewals(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		cfg := fixture.Config(s)
+		cfg.Reserve = 4 * time.Hour
+		a := fixture.Start(t, cfg)
+		sent := 0
+		second := make(chan struct{})
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Renew); !ok {
+				return do()
+			}
+			if sent++; sent == 1 {
+				return fixture.Lose(ctx, do)
+			}
+			close(second)
+			return fixture.Hang(ctx)
+		})
+		<-second
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if l := item(t, s, 0); l.Holder != "" || l.ReservedUntil.After(time.Now()) {
+			t.Errorf("got %+v, want it free and not reserved", l)
+		}
+	})
+}

@@ -115,8 +115,9 @@ type Config struct {
 	// slog.Default().
 	Logger *slog.Logger
 	// OnEvent also receives every event, in order, from another goroutine. Neither Logger
-	// nor OnEvent delays a renewal or Close: if one of them hangs, its oldest events are
-	// dropped (EventDropped); if one of them panics, the other receives a warning.
+	// nor OnEvent delays a renewal: if one of them hangs, its oldest events are dropped
+	// (EventDropped), and Close waits for it for at most a second; if one of them panics, the
+	// other receives a warning.
 	OnEvent func(Event)
 	// Store keeps the leases. Defaults to Open(ctx, Table, ""), DynamoDB with the
 	// SDK's default configuration.

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"sync/atomic"
 	"testing"
@@ -231,4 +232,131 @@ func TestRestoredFromASnapshot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A machine is restored from a snapshot that was made while its agent's claim was in flight.
+// The original got the answer and stamps, so the copy must not abandon the claim. The copy
+// may get no answer, or one that comes after the lease.
+func TestRestoredDuringAClaim(t *testing.T) {
+	for name, late := range map[string]bool{"no answer": false, "a late answer": true} {
+		for _, sleeps := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, on demand %v", name, sleeps), func(t *testing.T) {
+				fixture.Virtual(t, func(t *testing.T) { restoredDuringAClaim(t, late, sleeps) })
+			})
+		}
+	}
+}
+
+func restoredDuringAClaim(t *testing.T, late, sleeps bool) {
+	s := fixture.NewNetwork(2)
+	clock := &snapshots{Clock: leasetest.NewClock(0)}
+	cfg := fixture.Config(s)
+	cfg.Clock = clock
+	var original *protocol.Lease // the lease, as the original process knows it
+	s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+		if _, ok := w.(protocol.Claim); !ok || original != nil && late {
+			return do()
+		}
+		if original != nil {
+			return fixture.Hang(ctx) // the restored machine has no network yet
+		}
+		res, err := do()
+		original = res.Lease
+		clock.generation.Add(1) // from here on, the agent of this test is the copy
+		if late {
+			time.Sleep(301 * time.Second) // virtual time
+			return res, err
+		}
+		return fixture.Hang(ctx)
+	})
+	ctx, cancel := t.Context(), func() {}
+	if !late {
+		ctx, cancel = context.WithTimeout(ctx, time.Second)
+	}
+	defer cancel()
+	if sleeps {
+		o, err := lease.NewOnDemand(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = o.Refresh(ctx)
+		defer func() { _ = o.Close() }()
+	} else if a, err := lease.Start(ctx, cfg); err == nil {
+		defer func() { _ = a.Close() }()
+	}
+	if now := item(t, s, original.NodeID); !reflect.DeepEqual(now, *original) {
+		t.Errorf("got %+v, want %+v left to the original", now, *original)
+	}
+}
+
+// A machine is restored just before the deadline of a lease that then stops (OnExpiry). Close
+// must not release the node ID, since the original may still renew and stamp.
+func TestRestoredBeforeItExpires(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		clock := &snapshots{Clock: leasetest.NewClock(0)}
+		cfg := fixture.Config(s)
+		cfg.Clock, cfg.OnExpiry, cfg.Reserve = clock, lease.Stop, time.Hour
+		a := fixture.Start(t, cfg)
+		before := item(t, s, 0)
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Renew); ok {
+				return fixture.Hang(ctx)
+			}
+			return do()
+		})
+		fixture.Wait(a.Left() - time.Millisecond)
+		clock.generation.Add(1)
+		<-a.Done()
+		_ = a.Close()
+		if now := item(t, s, 0); !reflect.DeepEqual(now, before) {
+			t.Errorf("got %+v, want %+v left to the original", now, before)
+		}
+	})
+}
+
+// The lease of a process has grown to 15 min when its machine is restored. The process does
+// not wait for its next renewal, but claims another node ID, or ends, within seconds.
+func TestRestoredWithAGrownLease(t *testing.T) {
+	for _, policy := range []lease.LostPolicy{lease.Reacquire, lease.StopOnLoss} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(64)
+			measuring(t, s, one)
+			clock := &snapshots{Clock: leasetest.NewClock(0)}
+			cfg := growing(s)
+			cfg.Clock, cfg.OnLost = clock, policy
+			a := fixture.Start(t, cfg)
+			ids(t, a)
+			fixture.Wait(8 * time.Hour)
+			<-a.Renewed() // the next renewal is minutes away
+			clock.generation.Add(1)
+			fixture.Wait(20 * time.Second)
+			if _, err := a.Lease(); (err == nil) != (policy == lease.Reacquire) || (a.Err() == nil) != (policy == lease.Reacquire) {
+				t.Errorf("policy %v: got %v, Err %v, want another node ID with %v, and otherwise lost", policy, err, a.Err(), lease.Reacquire)
+			}
+		})
+	}
+}
+
+// A machine is restored while an on-demand agent retries a renewal. The copy leaves the lease
+// to the original, and claims another node ID.
+func TestRestoredDuringARetry(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(4)
+		o, d := onDemand(t, s)
+		refresh(t, o)
+		before := item(t, s, o.NodeID())
+		fixture.Wait(299 * time.Second)
+		once[protocol.Renew](s, func(context.Context, func() (protocol.Result, error)) (protocol.Result, error) {
+			d.generation.Add(1)
+			return protocol.Result{}, errors.New("connection reset")
+		})
+		refresh(t, o)
+		if now := item(t, s, before.NodeID); !reflect.DeepEqual(now, before) {
+			t.Errorf("got %+v, want %+v left to the original", now, before)
+		}
+		if l, err := o.Lease(); err != nil || l.NodeID == before.NodeID {
+			t.Errorf("got node ID %d, %v, want another than %d", l.NodeID, err, before.NodeID)
+		}
+	})
 }

@@ -128,6 +128,7 @@ func (a *Agent) emit(e Event) {
 func (a *Agent) tell(e Event) {
 	e.Time = a.clock.Wall()
 	e.Throttled = protocol.Limit(e.Err)
+	e.Lease = Lease(protocol.Lease(e.Lease).Clone()) // the receiver may change it
 	a.events.tell(e)
 }
 
@@ -142,8 +143,7 @@ func (a *Agent) emitNow(e Event) {
 // tellNow is emitNow for a caller that holds mu.
 func (a *Agent) tellNow(e Event) {
 	e.IDs = a.timeline.Stats()
-	now := a.clock.Monotonic()
-	e.Left, e.IDsLeft = a.term.Deadline-now, a.term.IDDeadline-now
+	e.Left, e.IDsLeft = a.term.Deadline-a.clock.Monotonic(), a.idsLeftNow()
 	e.ClockError = a.ecs.clockError
 	a.tell(e)
 }

@@ -238,3 +238,22 @@ func TestEventsAreInOrder(t *testing.T) {
 		})
 	}
 }
+
+// A hook may change the metadata of an event. The lease keeps its own.
+func TestEventHasItsOwnMetadata(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		cfg := fixture.Config(fixture.NewNetwork(1))
+		cfg.Metadata = map[string]string{"zone": "a"}
+		cfg.OnEvent = func(e lease.Event) {
+			if e.Lease.Metadata != nil {
+				e.Lease.Metadata["zone"] = "changed"
+			}
+		}
+		a := fixture.Start(t, cfg)
+		<-a.Renewed()
+		fixture.Wait(0)
+		if l, err := a.Lease(); err != nil || l.Metadata["zone"] != "a" {
+			t.Errorf("got %v, %v, want zone a", l.Metadata, err)
+		}
+	})
+}

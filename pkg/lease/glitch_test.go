@@ -392,17 +392,23 @@ func TestStartWaitsForTheReplacement(t *testing.T) {
 	})
 }
 
-// If no other node ID can be had, Start says why the first one was given up.
+// If no other node ID can be had, Start says why the first one was given up. If the store
+// sends no time, so that the first one is kept, Start says that it is reserved.
 func TestStartNamesWhatItWaitsFor(t *testing.T) {
-	fixture.Virtual(t, func(t *testing.T) {
-		s := glitchAtClaim(t, 1, 50*time.Minute, nil)
-		cfg := fixture.Config(toldTime{s.Network})
-		cfg.OnLost = lease.Reacquire
-		if a, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrLost) {
-			t.Errorf("got %v, want lost", err)
-			_ = a.Close()
-		}
-	})
+	for want, tells := range map[error]bool{lease.ErrLost: true, lease.ErrSuspended: false} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := glitchAtClaim(t, 1, 50*time.Minute, nil)
+			cfg := fixture.Config(s.Network)
+			if tells {
+				cfg.Store = toldTime{s.Network}
+			}
+			cfg.OnLost = lease.Reacquire
+			if a, err := lease.Start(t.Context(), cfg); !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+				_ = a.Close()
+			}
+		})
+	}
 }
 
 // An on-demand agent claims another node ID at the same use.
@@ -417,6 +423,31 @@ func TestGlitchEndsBeforeTheAnswerToAClaimOnDemand(t *testing.T) {
 			t.Errorf("got node ID %d, %v, want the other than %d", l.NodeID, err, s.node)
 		}
 	})
+}
+
+// If the store does not answer whether the clock is right, the error of an on-demand agent does
+// not blame the clock.
+func TestGlitchThatCannotBeJudgedOnDemand(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		o, _ := onDemand(t, &deafLater{toldTime: toldTime{glitchAtClaim(t, 2, 50*time.Minute, nil).Network}})
+		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrSuspended) || errors.Is(err, lease.ErrClockBehind) {
+			t.Errorf("got %v, want suspended, and not that the clock is behind", err)
+		}
+	})
+}
+
+// deafLater is a store that sends its time, and answers only the first read of the pool's item.
+type deafLater struct {
+	toldTime
+	deaf bool
+}
+
+func (s *deafLater) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	if s.deaf {
+		return protocol.PoolItem{}, errors.New("no answer")
+	}
+	s.deaf = true
+	return s.toldTime.PoolItem(ctx, pool)
 }
 
 // copiedInRead is a store whose client's machine is copied while the pool's item is read.
@@ -456,6 +487,83 @@ func TestCopiedAfterAGlitch(t *testing.T) {
 		}
 		if l := item(t, s.Network, 0); l.Holder == "" || time.Until(l.ReservedUntil) < 55*time.Minute {
 			t.Errorf("got %+v, want it left to the other copy", l)
+		}
+	})
+}
+
+// readThen is a store that sends its time. The first read of the pool's item is followed by
+// then.
+type readThen struct {
+	toldTime
+	then  func()
+	reads int
+}
+
+func (s *readThen) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := s.toldTime.PoolItem(ctx, pool)
+	if s.reads++; s.reads == 1 {
+		s.then()
+	}
+	return p, err
+}
+
+// The wall clock jumps an hour ahead for two seconds, just before a claim that would take
+// over a live lease. The claim is not sent, so there are never two holders: neither during
+// the glitch nor afterwards, when the first holder does not renew for minutes.
+func TestClaimAfterAJump(t *testing.T) {
+	for _, sleeps := range []bool{false, true} {
+		t.Run(fmt.Sprintf("on demand %v", sleeps), func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s, clock := fixture.NewNetwork(1), leasetest.NewClock(0)
+				first := fixture.Config(toldTime{s})
+				first.TTL = 10 * time.Minute
+				a := fixture.Start(t, first)
+				<-a.Renewed() // the next renewal is three minutes away
+				claims := len(fixture.WritesOf[protocol.Claim](s))
+				cfg := fixture.Config(&readThen{toldTime: toldTime{s}, then: func() {
+					clock.Step(time.Hour)
+					time.AfterFunc(2*time.Second, func() { clock.Step(-time.Hour) })
+				}})
+				cfg.Clock, cfg.Wait = clock, time.Minute
+				var err error
+				if sleeps {
+					o, failed := lease.NewOnDemand(cfg)
+					if failed != nil {
+						t.Fatal(failed)
+					}
+					err = o.Refresh(t.Context())
+				} else if b, failed := lease.Start(t.Context(), cfg); failed != nil {
+					err = failed
+				} else {
+					_ = b.Close()
+				}
+				if !errors.Is(err, lease.ErrPoolExhausted) {
+					t.Errorf("got %v, want that the pool is exhausted", err)
+				}
+				for _, c := range fixture.WritesOf[protocol.Claim](s)[claims:] {
+					if ahead := time.Until(c.At); ahead > 0 {
+						t.Errorf("a claim was sent with a clock that is %v ahead", ahead)
+					}
+				}
+				if _, err := a.Lease(); err != nil {
+					t.Errorf("the first holder: got %v, want its lease", err)
+				}
+			})
+		})
+	}
+}
+
+// If only the wall clock shows that the machine slept before a claim, the clock is compared
+// with the store's once more, and the claim is sent.
+func TestClaimAfterASleep(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		clock := newDozy()
+		store := &readThen{toldTime: toldTime{fixture.NewNetwork(1)}, then: func() { clock.freeze(10*time.Second, true) }}
+		cfg := fixture.Config(store)
+		cfg.Clock = clock
+		a := fixture.Start(t, cfg)
+		if _, err := a.Lease(); err != nil || store.reads != 2 {
+			t.Errorf("got %v after %d reads, want a lease after 2", err, store.reads)
 		}
 	})
 }

@@ -119,7 +119,8 @@ func (a *Agent) postpone(ctx context.Context) error {
 }
 
 // sleep waits until d has passed on the agent's clock, which keeps running while
-// the machine is suspended, or until RenewNow is called.
+// the machine is suspended, or until RenewNow is called. It also ends, as if RenewNow was
+// called, soon after the machine was restored from a snapshot.
 func (a *Agent) sleep(ctx context.Context, d time.Duration) (nudged bool, err error) {
 	const slice = 15 * time.Second
 	began := a.clock.Monotonic()
@@ -140,6 +141,11 @@ func (a *Agent) sleep(ctx context.Context, d time.Duration) (nudged bool, err er
 		case <-ctx.Done():
 			return false, ctx.Err()
 		case <-some:
+			// Invariant: a restored process gives up its lease within seconds, however long the
+			// lease has grown.
+			if a.timeline.Copied() {
+				return true, nil
+			}
 			if a.clock.Monotonic()-began >= d {
 				return false, nil
 			}

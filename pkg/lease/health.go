@@ -27,6 +27,9 @@ func (a *Agent) health() (h health, live, held, ids bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	left := a.term.Deadline - a.clock.Monotonic()
+	if a.napping != nil {
+		left = a.leftNow()
+	}
 	h = health{Pool: a.cfg.Pool, NodeID: a.term.Lease.NodeID, Version: a.term.Lease.Version, LeftMS: left.Milliseconds()}
 	switch {
 	case a.closing:

@@ -100,3 +100,25 @@ func TestReadyIsWhatNextSays(t *testing.T) {
 		check("resumed", 200, 200, 200)
 	})
 }
+
+// If only the wall clock shows that an on-demand agent's lease has ended, the health check
+// reports that no time is left.
+func TestHealthOnDemandAfterASleep(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		o, clock := onDemand(t, fixture.NewNetwork(1))
+		refresh(t, o)
+		clock.freeze(time.Hour, true)
+		w := httptest.NewRecorder()
+		o.ServeHTTP(w, nil)
+		var h struct {
+			Status string
+			LeftMS int64 `json:"left_ms"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Status != "suspended" || h.LeftMS > -time.Minute.Milliseconds() {
+			t.Errorf("got %s, want suspended for most of an hour", w.Body)
+		}
+	})
+}

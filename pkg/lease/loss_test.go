@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -309,6 +311,31 @@ func TestOnExpiryStop(t *testing.T) {
 	})
 }
 
+// With OnExpiry Stop, a lease whose deadline passes while the machine is suspended is lost at
+// the next renewal. No timer runs during the suspension; afterwards, only the clock shows it.
+// Close releases the node ID.
+func TestOnExpiryStopAfterASuspend(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, clock := fixture.NewNetwork(1), newDozy()
+		cfg := fixture.Config(s)
+		cfg.Clock, cfg.OnExpiry = clock, lease.Stop
+		a := fixture.Start(t, cfg)
+		<-a.Renewed() // the deadline, and with it the timer, is longer away than the next renewal
+		clock.monoLag.Add(-int64(time.Hour))
+		clock.wallLag.Add(-int64(time.Hour))
+		fixture.Wait(6 * time.Second) // one renewal
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) || !errors.Is(a.Err(), lease.ErrLost) {
+			t.Errorf("an hour after the deadline: got %v, Err %v, want lost", err, a.Err())
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if l := item(t, s, 0); l.Holder != "" {
+			t.Errorf("got %+v, want it released", l)
+		}
+	})
+}
+
 // The watchdog runs outside the loop, so the agent notices that the deadline has passed
 // even if a request hangs forever.
 func TestHungRequestSuspends(t *testing.T) {
@@ -333,4 +360,67 @@ func TestHungRequestSuspends(t *testing.T) {
 		}
 		s.On(nil)
 	})
+}
+
+// replaced is a store whose pool is replaced by a narrow one.
+type replaced struct {
+	toldTime
+	on atomic.Bool
+}
+
+func (s *replaced) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := s.toldTime.PoolItem(ctx, pool)
+	if s.on.Load() {
+		p.Eras, p.Numbers = snowflake.Eras{{From: time.UnixMilli(0), NodeBits: 9}}, p.Size
+	}
+	return p, err
+}
+
+// If a lease contradicts the pool's history of widths, it is lost like any other.
+func TestLostToAnotherHistory(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		clock, s := leasetest.NewClock(0), &replaced{toldTime: toldTime{fixture.NewNetwork(2)}}
+		cfg := fixture.Config(s)
+		cfg.Clock = clock
+		err := lease.Run(t.Context(), cfg, func(ctx context.Context, a *lease.Agent) error {
+			s.on.Store(true)
+			clock.Step(time.Hour) // makes the agent read the pool again
+			<-ctx.Done()
+			if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) || !errors.Is(a.Err(), lease.ErrLost) {
+				t.Errorf("got %v, Err %v, want lost", err, a.Err())
+			}
+			return ctx.Err()
+		})
+		if !errors.Is(err, lease.ErrLost) {
+			t.Errorf("Run: got %v, want lost", err)
+		}
+	})
+}
+
+// After a loss or Close, IDsLeft is not positive, however much is reserved.
+func TestIDsLeftAfterTheEnd(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
+			var ev events
+			cfg := fixture.Config(s)
+			cfg.Reserve, cfg.OnEvent = 4*time.Hour, ev.add
+			a := fixture.Start(t, cfg)
+			ended := lease.EventLost
+			if closes {
+				ended = lease.EventReleased
+				_ = a.Close()
+			} else {
+				write(t, s, protocol.ForceRelease{Key: protocol.Key{Pool: "orders"}, Version: 1}, true)
+				<-a.Done()
+			}
+			fixture.Wait(0)
+			if got := a.IDsLeft(); got > 0 {
+				t.Errorf("closed %v: got %v, want at most 0", closes, got)
+			}
+			if e := ev.of(ended); len(e) != 1 || e[0].IDsLeft > 0 {
+				t.Errorf("closed %v: got the events %v, want one with at most 0 of IDsLeft", closes, e)
+			}
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 )
 
@@ -13,6 +14,7 @@ import (
 // it, because claims and renewals in flight share the map.
 type description struct {
 	all     map[string]string
+	facts   [][2]string   // entries that the agent adds where there is room; see owner.introduce
 	changed bool          // the metadata has changed since the claim, so renewals write it
 	renewed chan struct{} // closed by the next confirmation; nil if nobody waits
 	resume  func()        // the function that BeforeResume set
@@ -27,7 +29,8 @@ type description struct {
 // writes the change.
 //
 // As in Config, the metadata and Config.Task, if set, may have at most 512 bytes
-// together. If SetMetadata returns an error, nothing changes.
+// together. Entries that the agent added itself, such as the zone of an ECS task, do not
+// count: they give way where room is short. If SetMetadata returns an error, nothing changes.
 func (a *Agent) SetMetadata(changes map[string]string) error {
 	if a.absent() {
 		return errNoAgent
@@ -36,6 +39,9 @@ func (a *Agent) SetMetadata(changes map[string]string) error {
 	defer a.mu.Unlock()
 	c := Config{Task: a.givenTask, Metadata: map[string]string{}}
 	maps.Copy(c.Metadata, a.metadata.all)
+	for _, fact := range a.metadata.facts { // only the user's entries count
+		delete(c.Metadata, fact[0])
+	}
 	for name, value := range changes {
 		switch {
 		case name == "":
@@ -49,7 +55,12 @@ func (a *Agent) SetMetadata(changes map[string]string) error {
 	if text := c.text(); text > maxText {
 		return fmt.Errorf("lease: SetMetadata: Task and metadata would have %d bytes together, at most %d keep a renewal at one write unit: shorten them", text, maxText)
 	}
-	a.metadata.all, a.metadata.changed = c.Metadata, true
+	facts := slices.DeleteFunc(slices.Clone(a.metadata.facts), func(fact [2]string) bool {
+		_, given := changes[fact[0]] // from now on the entry is the user's, or removed
+		return given
+	})
+	c.Task = a.cfg.Task
+	a.metadata.all, a.metadata.facts, a.metadata.changed = withFacts(c.Metadata, maxText-c.text(), facts), facts, true
 	return nil
 }
 

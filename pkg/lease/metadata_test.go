@@ -3,7 +3,10 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -143,6 +146,36 @@ func TestSetMetadataTakesWhatStartTook(t *testing.T) {
 			t.Error("513 bytes were taken")
 		}
 	})
+}
+
+// The entries that the agent adds on ECS do not count against the user's bytes, and give way
+// where room is short. They come back when there is room, unless the user has set them.
+func TestSetMetadataOnECS(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"Cluster":"prod","TaskARN":"arn:aws:ecs:eu-west-1:123456789012:task/prod/0123","AvailabilityZone":"eu-west-1b"}`)
+	}))
+	defer server.Close()
+	t.Setenv("ECS_CONTAINER_METADATA_URI_V4", server.URL)
+	cfg := fixture.Config(fixture.NewNetwork(1))
+	cfg.Task = ""
+	a := fixture.Start(t, cfg)
+	full := strings.Repeat("x", 505)
+	for _, c := range []struct{ changes, want map[string]string }{
+		{map[string]string{"build": full, "x": "1"}, map[string]string{"build": full, "x": "1"}},
+		{map[string]string{"build": "7", "x": ""}, map[string]string{"build": "7", "zone": "eu-west-1b", "cluster": "prod"}},
+		{map[string]string{"zone": "mine", "cluster": ""}, map[string]string{"build": "7", "zone": "mine"}},
+		{map[string]string{"zone": ""}, map[string]string{"build": "7"}},
+	} {
+		if err := a.SetMetadata(c.changes); err != nil {
+			t.Errorf("%v: got %v", c.changes, err)
+		}
+		renewed := a.Renewed()
+		a.RenewNow()
+		<-renewed
+		if l, err := a.Lease(); err != nil || !maps.Equal(l.Metadata, c.want) {
+			t.Errorf("after %v: got %v, %v, want %v", c.changes, l.Metadata, err, c.want)
+		}
+	}
 }
 
 // RenewNow brings one renewal forward, however often it is called. The renewal after that

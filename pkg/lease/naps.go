@@ -236,6 +236,11 @@ func (a *Agent) wakeUp() {
 // that no renewal was confirmed before ctx ended, or that retries cannot help.
 func (a *Agent) keep(ctx context.Context) error {
 	for n := 0; ; n++ {
+		// Invariant: a restored process renews nothing, also while it retries: its renewal would
+		// take the lease from the original. Then fly ends the lease.
+		if a.timeline.Copied() {
+			return nil
+		}
 		a.napping.trouble = nil
 		confirmed := a.renew(ctx)
 		if a.current() != nil {
@@ -265,9 +270,13 @@ func (a *Agent) keep(ctx context.Context) error {
 func (a *Agent) begin(ctx context.Context) error {
 	for left := a.early(); left > 0; left = a.early() {
 		if left > a.cfg.ClaimGuard { // longer than the claim accepted: the clock was ahead at the claim, or has been set back since
-			a.checkFloor(ctx)
+			unanswered := a.checkFloor(ctx)
 			if over := a.current(); over != nil {
 				return over
+			}
+			if unanswered {
+				return fmt.Errorf("%w: by this machine's clock, node %d of pool %q belongs to its last holder for another %v, and the store did not answer whether the clock is right",
+					ErrSuspended, a.NodeID(), a.cfg.Pool, left.Round(time.Millisecond))
 			}
 			return fmt.Errorf("%w: by this machine's clock, which says %s, node %d of pool %q belongs to its last holder for another %v: repair the clock",
 				ErrClockBehind, protocol.Stamp(a.clock.Wall()), a.NodeID(), a.cfg.Pool, left.Round(time.Millisecond))

@@ -10,6 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // once makes meddle handle the first write of kind W, and no later writes.
@@ -426,6 +428,67 @@ func TestOnDemandLateAbandon(t *testing.T) {
 		}
 		if got := item(t, s, l.NodeID); got.Holder != l.Holder || got.ReservedUntil.Before(id.Time()) {
 			t.Errorf("after the late release: got %+v, want it to be held, and reserved beyond the ID of %v", got, id.Time())
+		}
+	})
+}
+
+// An on-demand agent whose first claim had no answer does not read the layout yet, since an
+// operator may correct it until a node ID has been claimed.
+func TestOnDemandLayoutBeforeTheClaim(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(4)
+		pool := leasepool.Open(s, "orders")
+		if _, err := pool.SetLayout(t.Context(), snowflake.Default()); err != nil {
+			t.Fatal(err)
+		}
+		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Hang(ctx)
+		})
+		o, _ := onDemand(t, s)
+		brief(t, o)
+		if _, err := snowflake.New(o); !errors.Is(err, lease.ErrSuspended) {
+			t.Errorf("a generator before the claim: got %v, want ErrSuspended", err)
+		}
+		s.On(nil)
+		if _, err := pool.SetLayout(t.Context(), snowflake.Twitter()); err != nil {
+			t.Fatal(err)
+		}
+		refresh(t, o)
+		g, err := snowflake.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := g.Layout(); got != snowflake.Twitter() {
+			t.Errorf("a generator after the claim: got the layout %v, want the corrected one", got)
+		}
+	})
+}
+
+// A claim lands without an answer, and the pool is then made smaller, so that it no longer has
+// that node ID. The next use frees the node ID and claims another one.
+func TestOnDemandSettlesItsClaimBeyondAResize(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		var s *fixture.Network
+		var o *lease.OnDemand
+		size := 0
+		for size == 0 { // a pool has at least one node ID
+			s = fixture.NewNetwork(64)
+			once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+				return fixture.Lose(ctx, do)
+			})
+			o, _ = onDemand(t, s)
+			brief(t, o)
+			size = fixture.WritesOf[protocol.Claim](s)[0].NodeID
+		}
+		if _, err := leasepool.Open(s, "orders").Resize(t.Context(), leasepool.Spec{Size: size}); err != nil {
+			t.Fatal(err)
+		}
+		refresh(t, o)
+		if n := o.NodeID(); n >= size {
+			t.Errorf("got node ID %d, want one below %d", n, size)
+		}
+		if n := held(t, s); n != 1 {
+			t.Errorf("%d node IDs are held, want 1", n)
 		}
 	})
 }

@@ -258,7 +258,7 @@ func (o *OnDemand) decideLayout(want *snowflake.Layout) (snowflake.Layout, error
 	a, ctx := o.agent, o.deciding
 	o.mu.Unlock()
 	switch {
-	case a == nil:
+	case a == nil || !a.bound(): // the layout is read after a claim (S1): see Agent.decideLayout
 		return snowflake.Layout{}, fmt.Errorf("%w: no node ID of pool %q is held yet: make the generator with OnDemand.Generator, or call Refresh before", ErrSuspended, o.cfg.Pool)
 	case ctx == nil:
 		ctx = a.life

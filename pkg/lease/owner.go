@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/ecs"
@@ -15,9 +16,10 @@ import (
 
 // owner describes where this process runs, as far as the platform reveals it.
 type owner struct {
-	name    string   // ECS task ARN, or host and pid outside ECS
-	task    ecs.Task // empty outside ECS
-	warning error    // why some facts are missing; nil if all are known
+	name    string      // ECS task ARN, or host and pid outside ECS
+	task    ecs.Task    // empty outside ECS
+	warning error       // why some facts are missing; nil if all are known
+	facts   [][2]string // for the metadata; the user has set no entries of these names
 }
 
 // metadataLimit is how long all requests to ECS together may take. A start does not wait
@@ -73,14 +75,19 @@ func identify(ctx context.Context) owner {
 }
 
 // introduce returns c with facts about the process added to its metadata, as far as they
-// fit. If c has no Task, introduce also sets Task to the name of this process.
-func (o owner) introduce(c Config) Config {
-	facts := [][2]string{{MetadataLibrary, release()}}
+// fit, and keeps those facts in o. If c has no Task, introduce also sets Task to the name of
+// this process.
+func (o *owner) introduce(c Config) Config {
+	o.facts = [][2]string{{MetadataLibrary, release()}}
 	if c.Task == "" {
 		c.Task = o.name
-		facts = [][2]string{{"zone", o.task.Zone}, {"cluster", o.task.Cluster}, facts[0]}
+		o.facts = [][2]string{{"zone", o.task.Zone}, {"cluster", o.task.Cluster}, o.facts[0]}
 	}
-	c.Metadata = withFacts(c.Metadata, maxText-c.text(), facts)
+	o.facts = slices.DeleteFunc(o.facts, func(fact [2]string) bool {
+		_, given := c.Metadata[fact[0]]
+		return given
+	})
+	c.Metadata = withFacts(c.Metadata, maxText-c.text(), o.facts)
 	return c
 }
 

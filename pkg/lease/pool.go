@@ -18,44 +18,46 @@ import (
 // Only Start, and later the renewal loop, writes a.pool. If the pool is never widened, an
 // agent reads the pool's item only once, at its start.
 
-// readPool reads the pool's item, with retries, for an agent without a node ID.
-func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
-	p, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) {
+// readPool reads the pool's item, with retries, for an agent without a node ID. It also
+// returns the clocks just before the request that was answered.
+func (a *Agent) readPool(ctx context.Context) (p protocol.PoolItem, sent reading, err error) {
+	p, err = protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) {
+		sent = a.clocks()
 		return asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
 	})
 	if err == nil {
 		a.layout.learn(p)
 	}
-	return p, err
+	return p, sent, err
 }
 
 // readHint reads one of the pool's hint cards in place of the pool's item; ok is false if
 // the item has to be read. Hint cards are used only at a start, since only then does a
-// herd read the item. Before each attempt, readHint sets sent to the wall clock's time.
-// It returns an error only if the store did not answer before ctx ended.
+// herd read the item. It also returns the clocks just before the request, and an error only
+// if the store did not answer before ctx ended.
 //
 // Invariant: if this agent has already read the item, no older card is used.
-func (a *Agent) readHint(ctx context.Context, sent *time.Time) (p protocol.PoolItem, ok bool, err error) {
+func (a *Agent) readHint(ctx context.Context) (p protocol.PoolItem, sent reading, ok bool, err error) {
 	s, cheap := a.cfg.Store.(protocol.CardStore)
 	if !cheap {
-		return p, false, nil
+		return p, sent, false, nil
 	}
 	card, err := protocol.Retry(ctx, func(ctx context.Context) (*protocol.PoolItem, error) {
-		*sent = a.clock.Wall()
+		sent = a.clocks()
 		return asking(a, func() (*protocol.PoolItem, error) { return s.Card(ctx, a.cfg.Pool, rand.IntN(protocol.Cards)) })
 	})
 	if err != nil && ctx.Err() != nil {
-		return p, false, err
+		return p, sent, false, err
 	}
 	if err != nil || card == nil || card.Revision < a.pool.Revision || !card.HintEnough() {
-		return p, false, nil
+		return p, sent, false, nil
 	}
-	return *card, true, nil
+	return *card, sent, true, nil
 }
 
 // verify reads the pool's item and uses it in place of the card that was used so far.
 func (a *Agent) verify(ctx context.Context) error {
-	p, err := a.readPool(ctx)
+	p, _, err := a.readPool(ctx)
 	if err == nil {
 		a.pool, a.hinted = p, false
 	}
@@ -87,7 +89,7 @@ func (a *Agent) learn(p protocol.PoolItem) {
 		a.emit(Event{Kind: EventWidened, Lease: a.about(wholePool)})
 	}
 	if err != nil {
-		a.lose(a.term, err) // its lease contradicts the pool's history
+		a.lose(a.term, fmt.Errorf("%w: node %d contradicts the history of pool %q: %w", ErrLost, a.NodeID(), a.cfg.Pool, err))
 	}
 }
 
@@ -274,7 +276,7 @@ func (a *Agent) decideLayoutIn(ctx context.Context, want *snowflake.Layout) (sno
 	if final := a.layout.final.Load(); final != nil {
 		item = *final
 	} else {
-		item, err = a.readPool(ctx)
+		item, _, err = a.readPool(ctx)
 	}
 	if err == nil {
 		item, err = leasepool.BindLayout(ctx, a.cfg.Store, item, want)

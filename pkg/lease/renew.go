@@ -303,19 +303,19 @@ func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration
 // decide. If the claim took over a reservation that ends far in the future, the node ID
 // is of no use until that reservation ends, even if the wall clock was right again when
 // the claim was answered. The agent then treats the node ID as lost and, with Reacquire,
-// claims another one.
-func (a *Agent) checkFloor(ctx context.Context) {
+// claims another one. checkFloor reports whether the comparison had no answer.
+func (a *Agent) checkFloor(ctx context.Context) (unanswered bool) {
 	now := a.timeline.Now() // read first, so that a pause in between makes the wall clock seem right
 	at := a.clock.Wall()
 	a.mu.Lock()
 	early := a.over == nil && a.tooEarly(at)
 	a.mu.Unlock()
 	if !early && now.Sub(at) <= a.cfg.timings().MaxSkew() {
-		return
+		return false
 	}
 	wall, mono, c := a.compare(ctx)
 	if c != right {
-		return
+		return c == unknown
 	}
 	a.timeline.SetFloor(wall, mono)
 	copied := a.timeline.Copied() // if so, nothing is released: a release would free milliseconds that the other copy may stamp
@@ -334,6 +334,7 @@ func (a *Agent) checkFloor(ctx context.Context) {
 	if early {
 		_ = a.release(t, last)
 	}
+	return false
 }
 
 // confirm applies the result of a confirmed renewal.
@@ -341,6 +342,12 @@ func (a *Agent) confirm(t *tenure.Term, l protocol.Lease, at tenure.Attempt, c s
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over != nil { // stopped at the deadline while the answer came
+		return
+	}
+	// Invariant: with Stop, no lease goes on after its deadline. While the machine was suspended,
+	// the timer of the watchdog may have stood still.
+	if a.cfg.OnExpiry == Stop && !t.Held(a.clock.Monotonic()) {
+		a.expireNow(t)
 		return
 	}
 	t.Confirmed(l, at.M0, at.Length)
@@ -355,42 +362,5 @@ func (a *Agent) confirm(t *tenure.Term, l protocol.Lease, at tenure.Attempt, c s
 		a.suspended, a.stepped = false, true
 		e.Kind = EventResumed
 		a.tellNow(e)
-	}
-}
-
-// errExpired is the reason of a loss that the policy Stop (Config.OnExpiry) causes. In
-// the table, this agent may still hold the node ID.
-var errExpired = fmt.Errorf("%w: no renewal was confirmed before the deadline", ErrLost)
-
-// watch sets the watchdog to t's deadline; the caller holds mu. The watchdog runs outside
-// the loop, so that the deadline is noticed even if a request hangs. It only announces
-// the suspension, since every use of the lease checks the deadline itself.
-func (a *Agent) watch(t *tenure.Term) {
-	if a.napping != nil { // no timer while the process sleeps
-		return
-	}
-	if a.watchdog != nil {
-		a.watchdog.Stop()
-	}
-	left := max(t.Deadline-a.clock.Monotonic(), 0)
-	a.watchdog = time.AfterFunc(left, func() { a.bark(t) })
-}
-
-// bark announces that the deadline of t has passed. When it runs, a renewal of t may
-// already have been confirmed, or t may have been replaced.
-func (a *Agent) bark(t *tenure.Term) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case a.term != t || a.over != nil || a.suspended:
-		return
-	case t.Held(a.clock.Monotonic()):
-		a.watch(t)
-		return
-	}
-	a.suspended = true
-	a.tellNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)})
-	if a.cfg.OnExpiry == Stop {
-		a.loseNow(t, errExpired)
 	}
 }

@@ -99,7 +99,8 @@ func (a *Agent) awaitSpan(ctx context.Context) error {
 			return a.Err()
 		case <-ctx.Done():
 			begins.Stop()
-			return errors.Join(over, context.Cause(ctx))
+			_, err := a.Lease() // why the node ID may not be used yet
+			return errors.Join(err, context.Cause(ctx))
 		}
 		begins.Stop()
 	}
@@ -109,7 +110,7 @@ func (a *Agent) awaitSpan(ctx context.Context) error {
 func newAgent(cfg Config, me owner, givenTask string, on *snowflake.Timeline, hangUp func()) *Agent {
 	a := &Agent{
 		cfg: cfg, givenTask: givenTask, clock: cfg.Clock, timeline: on, hangUp: hangUp,
-		done: make(chan struct{}), stopped: make(chan struct{}), nudged: make(chan struct{}, 1), metadata: description{all: cfg.Metadata},
+		done: make(chan struct{}), stopped: make(chan struct{}), nudged: make(chan struct{}, 1), metadata: description{all: cfg.Metadata, facts: me.facts},
 		ecs: ecsWord{clockError: me.task.Clock.Error, at: cfg.Clock.Monotonic()},
 	}
 	a.events.open(cfg)
@@ -154,14 +155,9 @@ func (a *Agent) check(ctx context.Context, known *protocol.Verdict) error {
 // take checks the table, acquires a node ID and begins to use it.
 func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	began := a.clock.Monotonic()
-	before := a.clock.Wall()
-	read := func(ctx context.Context) (protocol.PoolItem, error) {
-		before = a.clock.Wall()
-		return asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
-	}
-	pool, hinted, err := a.readHint(ctx, &before)
+	pool, sent, hinted, err := a.readHint(ctx)
 	if !hinted && err == nil {
-		pool, err = protocol.Retry(ctx, read)
+		pool, sent, err = a.readPool(ctx)
 	}
 	if err == nil || ctx.Err() == nil { // checked even after an error, since a problem with the table is more specific
 		if wrong := a.check(ctx, pool.Verdict); wrong != nil {
@@ -172,12 +168,12 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).Seed(ctx, *a.cfg.SeedIfMissing); err != nil {
 			return err
 		}
-		pool, err = protocol.Retry(ctx, read)
+		pool, sent, err = a.readPool(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if err := protocol.CheckSkew(before, a.clock.Wall(), pool.ServerTime, a.cfg.timings().MaxSkew()); err != nil {
+	if err := a.checkClock(sent, pool.ServerTime); err != nil {
 		return err
 	}
 	a.pool, a.hinted = pool, hinted

@@ -46,7 +46,7 @@ func (m *Metrics) Observe(agent *lease.Agent) error {
 		defer m.mu.Unlock()
 		return m.lastLength.Seconds()
 	})
-	gauge("nodelease.ids.left", "s", "How long IDs can be made without DynamoDB; negative when they no longer can.", func() float64 { return agent.IDsLeft().Seconds() })
+	gauge("nodelease.ids.left", "s", "How long IDs can be made without DynamoDB; not positive when they no longer can.", func() float64 { return agent.IDsLeft().Seconds() })
 	gauge("nodelease.clock.error", "s", "How far the clock may be off, as ECS says; 0 where nobody does.", func() float64 {
 		m.mu.Lock()
 		defer m.mu.Unlock()

@@ -10,6 +10,7 @@ const (
 	start    = "pkg/lease/start.go"
 	claim    = "pkg/lease/claim.go"
 	renew    = "pkg/lease/renew.go"
+	watchdog = "pkg/lease/watchdog.go"
 	closing  = "pkg/lease/close.go"
 	store    = "internal/protocol/dynamodb.go"
 	stores   = "./internal/protocol ./pkg/lease/leasepool ./internal/tenure ./pkg/lease"
@@ -84,7 +85,7 @@ var leaseMutants = []mutant{
 			func(*tenure.Term, error) {}(`, leaseOwn},
 	{"use without the deadline", agent, `case !a.term.Held(now):`, `case false:`, leaseOwn},
 	{"the generator is not told the deadline", renew, `a.timeline.Extend(t.Lease.ReservedUntil, t.IDDeadline)`, `a.timeline.Extend(t.Lease.ReservedUntil, 1<<62)`, leaseOwn},
-	{"no watchdog", renew, `a.watchdog = time.AfterFunc(left, func() { a.bark(t) })`, `a.watchdog = time.AfterFunc(left, func() {})`, leaseOwn},
+	{"no watchdog", watchdog, `a.watchdog = time.AfterFunc(left, func() { a.bark(t) })`, `a.watchdog = time.AfterFunc(left, func() {})`, leaseOwn},
 	{"no fence on a loss", renew, `	a.timeline.Seal()
 `, ``, leaseOwn},
 	{"an attempt outlives the time left", renew, `limit = min(limit, left)`, `_ = left`, leaseOwn},

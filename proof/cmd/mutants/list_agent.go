@@ -20,7 +20,7 @@ var agentMutants = []mutant{
 	{"who sees a copy hands its milliseconds on", term, `protocol.Latest(cur.ReservedUntil, t.Lease.ReservedUntil)`, `t.Lease.NotBefore`, leaseOwn},
 	{"who sees a copy forgets its own milliseconds", term, `protocol.Latest(cur.ReservedUntil, t.Lease.ReservedUntil)`, `cur.ReservedUntil`, leaseOwn},
 	{"release of a copy's renewal", dynamo, `AND version = :version AND renewal <= :renewal",`, `AND version = :version AND :renewal = :renewal",`, stores},
-	{"release of a renewal that may be a copy's", term, `if cur != nil && cur.Renewal == t.asked && t.sent(cur) {`, `if cur != nil && cur.Renewal == t.asked {`, leaseOwn},
+	{"release of a renewal that may be a copy's", term, `if t.ours(cur) && t.sent(cur) {`, `if t.ours(cur) && cur.Renewal == t.asked {`, leaseOwn},
 	{"a claim that a copy renewed is ours", term, `res.Lease.Holder == w.Session && res.Lease.Renewal == 0:`, `res.Lease.Holder == w.Session:`, leaseOwn},
 	{"the queue of events has no bound", outletFile, `if len(o.queue) == outletRoom {`, `if false {`, leaseOwn},
 	{"a hook that panics ends the process", outletFile, `if r := recover(); r != nil {`, `if r := any(nil); r != nil {`, leaseOwn},
@@ -32,9 +32,9 @@ var agentMutants = []mutant{
 `, leaseOwn},
 	{"a BeforeResume that hangs stops renewals", "pkg/lease/metadata.go", `	case <-limit.C:
 `, ``, leaseOwn},
-	{"a late bark ends the next term", renew, `case a.term != t || a.over != nil || a.suspended:`, `case a.over != nil || a.suspended:`, leaseOwn},
+	{"a late bark ends the next term", watchdog, `case a.term != t || a.over != nil || a.suspended:`, `case a.over != nil || a.suspended:`, leaseOwn},
 	{"a late loss ends the next term", renew, `if a.term != t || a.over != nil {`, `if a.over != nil {`, leaseOwn},
-	{"the watchdog emits after it has unlocked", renew, `	a.tellNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)})
+	{"the watchdog emits after it has unlocked", watchdog, `	a.tellNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)})
 `, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)}) }()
 `, leaseOwn},
 	{"an old page exhausts a pool", "pkg/lease/claim.go", `case s.Strong && s.Paced == 0:`, `case true:`, leaseOwn},
@@ -81,4 +81,10 @@ var agentMutants = []mutant{
 	{"a restored machine relies on its lease", agent, `case a.timeline.Copied():`, `case false:`, leaseOwn},
 	{"a restored machine releases the original's lease", closing, `if copied {`, `if copied && false {`, leaseOwn},
 	{"slow credentials are no credentials", "internal/protocol/awserr.go", `case slowCredentials(err):`, `case false:`, protocols},
+	{"a lease that expired in a suspended machine goes on", renew, `	if a.cfg.OnExpiry == Stop && !t.Held(a.clock.Monotonic()) {
+		a.expireNow(t)
+		return
+	}
+`, ``, "./pkg/lease"},
+	{"a loss to another history is not ErrLost", "pkg/lease/pool.go", `contradicts the history of pool %q: %w", ErrLost,`, `contradicts the history of pool %q: %w", ErrItemFormat,`, "./pkg/lease"},
 }

@@ -21,9 +21,9 @@ var copyMutants = []mutant{
 			a.RenewNow()
 `, `			asked = true
 `, leaseOwn},
-	{"Start does not say why it waits", start, `errors.Join(over, context.Cause(ctx))`, `context.Cause(ctx)`, leaseOwn},
-	{"an on-demand agent keeps what a glitch claimed", naps, `			a.checkFloor(ctx)
-`, ``, leaseOwn},
+	{"Start does not say why it waits", start, `			_, err := a.Lease() // why the node ID may not be used yet
+			return errors.Join(err, context.Cause(ctx))`, `			return context.Cause(ctx)`, leaseOwn},
+	{"an on-demand agent keeps what a glitch claimed", naps, `unanswered := a.checkFloor(ctx)`, `unanswered := false`, leaseOwn},
 	{"Start waits for the node ID of an agent that has ended", start, `		case <-a.Done():
 			begins.Stop()
 			return a.Err()
@@ -44,4 +44,28 @@ var copyMutants = []mutant{
 	} else if v != untold {`, `	_, _ = wall, mono
 	if v != untold {`, leaseOwn},
 	{"the clock of renewals follows one that was set back", renew, `case protocol.CheckSkew(before, wall, a.pool.ServerTime, a.cfg.timings().MaxSkew()) != nil:`, `case false:`, leaseOwn},
+	{"a restored machine abandons the original's claim", claim, `	if a.timeline.Copied() {
+		a.settled()
+		return nil
+	}
+`, ``, "./pkg/lease"},
+	{"a lease that expires hides a restore", watchdog, `	if a.timeline.Copied() {
+		err = a.copied()
+	}
+`, ``, "./pkg/lease"},
+	{"a restored process waits for its next renewal", "pkg/lease/grow.go", `			if a.timeline.Copied() {
+				return true, nil
+			}
+`, ``, "./pkg/lease"},
+	{"a claim is sent after the clock has jumped ahead", claim, `if a.jumped(w.At, m0) {`, `if false {`, "./pkg/lease"},
+	{"a clock that jumped is compared with a reading after the answer", "pkg/lease/jump.go", `a.compared = sent
+`, `a.compared = a.clocks()
+`, "./pkg/lease"},
+	{"a restored process retries the original's renewal", naps, `		if a.timeline.Copied() {
+			return nil
+		}
+`, ``, "./pkg/lease"},
+	{"an earlier claim is trusted beyond its capped reservation", term, `short := max(l.ExpiresAt.Add(w.ClaimGuard).Sub(l.ReservedUntil), 0)`, `short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)`, "./internal/tenure"},
+	{"only the last renewal without an answer is released", term, `if t.ours(cur) && t.sent(cur) {`, `if t.ours(cur) && cur.Renewal == t.asked && t.sent(cur) {`, "./internal/tenure ./pkg/lease"},
+	{"a copy's renewal is released if it reserved as much", term, `return cur.ExpiresAt.Equal(r.expires) && cur`, `return cur`, "./internal/tenure"},
 }

@@ -18,7 +18,7 @@ var onDemandMutants = []mutant{
 		a.sentAt(a.napping.sending)`, leaseOwn},
 	{"an attempt is not recorded before it is sent", naps, `n.unsettled = &unsettled{node: node, session: session, first: now, outside: a.outsideAt(reading{mono: now}).outside}`, `_ = unsettled{}`, leaseOwn},
 	{"another node ID before the claim in doubt is settled", claim, `if u := a.pending(); u != nil { // settled`, `if u := a.pending(); false { // settled`, leaseOwn},
-	{"a session claims again although its release may arrive", claim, `if u.givenUp {`, `if false {`, leaseOwn},
+	{"a session claims again although its release may arrive", claim, `if u.givenUp || u.node`, `if u.node`, leaseOwn},
 	{"a claim in doubt counts from its last attempt", naps, `return u.first, true`, `return now, true`, leaseOwn},
 	{"a claim in doubt is settled after its caller has gone", claim, `case a.napping == nil: // an`, `case true: // an`, leaseOwn},
 	{"the session of another copy is used again", naps, `	a.timeline.Seal()
@@ -28,7 +28,7 @@ var onDemandMutants = []mutant{
 	{"a copy goes on with the lease of both", naps, `	if a.bound() {
 		a.lose(`, `	if false {
 		a.lose(`, leaseOwn},
-	{"a timer while the process sleeps", renew, `if a.napping != nil { // no timer`, `if false { // no timer`, leaseOwn},
+	{"a timer while the process sleeps", watchdog, `if a.napping != nil { // no timer`, `if false { // no timer`, leaseOwn},
 	{"each caller is a flight", flights, `case o.flight == nil:`, `case true:`, leaseOwn},
 	{"one caller's cancellation ends the flight of all", flights, `last := f.riders == 0`, `last := true`, leaseOwn},
 	{"a flight goes on for nobody", flights, `	f.cancel(context.Cause(wait))
@@ -72,4 +72,6 @@ var onDemandMutants = []mutant{
 	{"dead connections of the user's client are used", flights, `hangUp = idleOf(d)`, `_ = idleOf(d)`, leaseOwn},
 	{"a handler of bytes has no agent", "pkg/lease/leaselambda/leaselambda.go", `return within{h, a}`, `return h`, lambdaOwn},
 	{"a closed on-demand agent goes on asking for the layout", onDemand, `	if o.giveUp != nil {`, `	if false {`, leaseOwn},
+	{"an on-demand agent reads the layout before it claims", onDemand, `a == nil || !a.bound(): //`, `a == nil: //`, "./pkg/lease"},
+	{"a claim in doubt beyond a resize is kept", claim, `if u.givenUp || u.node >= a.pool.Limit() {`, `if u.givenUp {`, "./pkg/lease"},
 }

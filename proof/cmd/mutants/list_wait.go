@@ -49,4 +49,5 @@ var waitMutants = []mutant{
 	{"everybody's second page is the newest group", "internal/tenure/search.go", `return last + 1 - (last+2-first)/2, last`, `return last + 0*first, last`, "./internal/tenure"},
 	{"a claimant whose claim was refused searches at once", "internal/tenure/search.go", `longest := min(2*s.took, longestPause)`, `longest := 0 * s.took`, "./internal/tenure"},
 	{"a guess into a full pool", "internal/tenure/search.go", `return m.Fresh(now, skew) && 2*(m.Held+m.Cooling) >= p.Limit()-p.ExcludeBelow`, `return m.Fresh(now, skew) && false`, "./internal/tenure"},
+	{"a pause has 32 bits", "internal/tenure/wait.go", `w.Dice.Int64N(int64(d))`, `w.Dice.Int32N(int32(d))`, "./internal/tenure"},
 }

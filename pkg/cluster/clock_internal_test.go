@@ -39,7 +39,8 @@ func TestSuspendIsSilence(t *testing.T) {
 
 // If the wall clock of a running member is set back, the time in its heartbeats does not
 // go back, so that no heartbeat is taken for a late one. Once the clock has caught up, the
-// heartbeats have its time again.
+// heartbeats have its time again. If the clock was set back by an hour, they have its time
+// at once.
 func TestHeartbeatsNeverGoBack(t *testing.T) {
 	c := &alone{}
 	n, err := Start(t.Context(), Config{Cluster: "orders", Name: "a", Coordinator: c})
@@ -65,5 +66,11 @@ func TestHeartbeatsNeverGoBack(t *testing.T) {
 	clock.Step(10 * time.Second)
 	if got := beat(); got.Before(first.Add(time.Second)) {
 		t.Errorf("after the clock has caught up: got a heartbeat of %v, want one of %v or later", got, first.Add(time.Second))
+	}
+	clock.Step(time.Hour)
+	beat()
+	clock.Step(-time.Hour)
+	if got := beat(); got.After(first.Add(time.Minute)) {
+		t.Errorf("after an hour ahead: got a heartbeat of %v, want one of %v or little later", got, first.Add(time.Second))
 	}
 }

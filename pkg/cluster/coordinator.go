@@ -31,12 +31,17 @@ type Coordinator interface {
 	Known(ctx context.Context, cluster string) (map[string]Versions, error)
 }
 
+// MaxClockBack is the longest time by which a heartbeat may be late. If a heartbeat is
+// older than the recorded one by more than that, the recorded one was sent while a clock
+// was ahead.
+const MaxClockBack = 5 * time.Minute
+
 // Beat is one heartbeat.
 type Beat struct {
 	// Self is the sender. The backend sets Heartbeat and, if Self has no lease, Version.
 	Self Member
 	// At is when the heartbeat was sent, by the sender's wall clock. If this clock was set
-	// back, At stays the same until the clock has caught up.
+	// back by at most MaxClockBack, At stays the same until the clock has caught up.
 	At time.Time
 	// Timeout is how old a heartbeat may be.
 	Timeout time.Duration

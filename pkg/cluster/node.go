@@ -209,9 +209,10 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	// receive the late request do not consider this node alive, and this node does not
 	// consider the late answer fresh.
 	sent, wall := n.clock.Monotonic(), n.clock.Wall()
-	// The time in a heartbeat never goes back, although the wall clock may: a backend takes
-	// an earlier time for that of a late request, and does not record it.
-	if n.at.Before(wall) {
+	// The time in a heartbeat does not go back, although the wall clock may: a backend takes
+	// an earlier time for that of a late request, and does not record it. Only if the clock
+	// was far ahead, and is right again, it goes back at once.
+	if n.at.Before(wall) || n.at.Sub(wall) > MaxClockBack {
 		n.at = wall
 	}
 	if err := n.rotateIfSilent(); err != nil {

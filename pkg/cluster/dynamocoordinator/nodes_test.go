@@ -19,7 +19,8 @@ import (
 // A heartbeat of a member without a lease that arrives after later ones changes nothing,
 // whether the later ones are of the same session or of the next one. So the member is not
 // dropped because of it, and no dropped session comes back. A heartbeat with the time of
-// the last one, as from a clock that was set back, is recorded.
+// the last one, as from a clock that was set back, is recorded. After a clock was an hour
+// ahead, its next heartbeat, or the next process, has the right time again at once.
 func TestLateHeartbeat(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t)
@@ -46,6 +47,10 @@ func TestLateHeartbeat(t *testing.T) {
 			{"at the same time", "one", 10, false, 10},
 			{"of the next session", "two", 20, false, 20},
 			{"late, of the previous session", "one", 19, true, 20},
+			{"an hour ahead, and so of another session", "three", 3620, false, 3620},
+			{"right again", "three", 30, false, 30},
+			{"an hour ahead again", "four", 3640, false, 3640},
+			{"of the session after that", "five", 40, false, 40},
 		} {
 			if err := send(step.session, sent(step.at)); errors.Is(err, cluster.ErrDropped) != step.late || !step.late && err != nil {
 				t.Errorf("%s: got %v, want ErrDropped: %v", step.name, err, step.late)
@@ -56,8 +61,8 @@ func TestLateHeartbeat(t *testing.T) {
 				t.Errorf("%s: got the heartbeat %v after the start in the record, want %d s", step.name, got.Sub(start), step.want)
 			}
 		}
-		if item := tab.get(t, "orders#node", tab.nodeOf(t, "a")); item["session_id"].(*types.AttributeValueMemberS).Value != "two" || item["version"].(*types.AttributeValueMemberN).Value != "2" {
-			t.Errorf("got %v, want session two of version 2", item)
+		if item := tab.get(t, "orders#node", tab.nodeOf(t, "a")); item["session_id"].(*types.AttributeValueMemberS).Value != "five" || item["version"].(*types.AttributeValueMemberN).Value != "5" {
+			t.Errorf("got %v, want session five of version 5", item)
 		}
 	})
 }

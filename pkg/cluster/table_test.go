@@ -10,8 +10,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
 	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -339,19 +341,25 @@ func TestAnotherNodeID(t *testing.T) {
 // dropped when they read that the previous node ID was free.
 func TestDroppedSessionIsNotInAnotherClaim(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		tab := newTable(t, 8)
-		agent := fixture.Start(t, lease.Config{Store: lease.NewDynamoDB(tab.CutOff("a"), tab.Name), Pool: "orders", Logger: silent, OnLost: lease.Reacquire})
-		a := join(t, dynamocoordinator.New(tab.Client("a"), tab.Name), "a", func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
+		s := fixture.NewNetwork(8)
+		cfg := fixture.Config(s)
+		cfg.OnLost = lease.Reacquire
+		agent := fixture.Start(t, cfg)
+		a := join(t, clustertest.NewMemory(), "a", func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
 		fixture.Wait(settled)
-		session, lost := a.Self().SessionID, mustLease(t, agent)
-		<-agent.Renewed()
-		tab.free(t, lost)
-		tab.Writes(2) // the refused renewal and the claim, but not the renewal after it
-		fixture.Wait(timeout)
-		l, err := tab.Store("").Get(t.Context(), "orders", agent.NodeID())
-		if err != nil || l.NodeID == lost.NodeID || l.Holder == "" || l.Metadata["session_id"] == "" || l.Metadata["session_id"] == session {
-			t.Errorf("got the claim %+v, %v; want one of another node ID with a session that is not %s", l, err, session)
+		session := a.Self().SessionID
+		if _, err := leasepool.Open(s, "orders").ForceRelease(t.Context(), agent.NodeID(), 1); err != nil {
+			t.Fatal(err)
 		}
-		tab.Writes(1 << 30)
+		fixture.Wait(timeout)
+		claims := fixture.WritesOf[protocol.Claim](s)
+		if len(claims) < 2 {
+			t.Fatalf("got %d claims, want another one", len(claims))
+		}
+		for _, c := range claims[1:] {
+			if got := c.Metadata["session_id"]; got == "" || got == session {
+				t.Errorf("got a claim with the session %q, want one that is not %q", got, session)
+			}
+		}
 	})
 }

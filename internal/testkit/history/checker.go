@@ -1,6 +1,9 @@
 package history
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Checker judges a history, event by event. The zero value is ready.
 type Checker struct {
@@ -286,7 +289,7 @@ func (c *Checker) stamp(e Event) error {
 // release. A claim of the broken item takes no milliseconds from it.
 func (n *node) version(who int, ms int64) int {
 	v := len(n.spans)
-	if n.corrupt > 0 && n.spans[n.corrupt-1].who == who {
+	if n.corrupt > 0 && slices.ContainsFunc(n.spans[:n.corrupt], func(s span) bool { return s.who == who }) {
 		v = n.corrupt
 	}
 	for v > 0 && n.spans[v-1].notBefore >= ms {

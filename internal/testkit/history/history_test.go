@@ -117,6 +117,7 @@ func TestWhatIsAllowed(t *testing.T) {
 		"broken, claimed blindly, and whole":         {stamp(1, 1, 29), free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 20), claim(3, 3, 20, 25), may(3, 3, 25), {Kind: Item, Op: Renew, Node: 7, Who: 3, Held: true, Version: 3, Renewal: 1, NotBefore: 20, Expires: 27, Until: 28}},
 		"raised, and its version still broken":       {free(Free, 30), {Kind: Corrupt, Node: 7}, {Kind: Item, Op: Raise, Node: 7, Until: 60}, {Kind: Item, Op: Claim, Node: 7, Who: 2, Held: true}},
 		"freed and broken, and still stamping":       {free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), stamp(1, 1, 30)},
+		"followed, broken, and still stamping":       {claim(2, 2, 30, 50), {Kind: Corrupt, Node: 7}, claim(3, 3, 0, 60), stamp(1, 1, 29)},
 		"created at the floor":                       {{Kind: Floor, Until: 50}, {Kind: Item, Op: Seed, Node: 8, Until: 50}},
 	} {
 		var c Checker

@@ -236,6 +236,9 @@ func (a *Agent) claim(ctx context.Context, node int, session string, s *tenure.S
 			a.settled()
 			return nil, nil
 		}
+		if u := a.pending(); u != nil && u.givenUp { // the next use settles it
+			return nil, err
+		}
 		doubt = doubt || !permanent(err)
 		if !permanent(err) {
 			cause := protocol.Pause(ctx, protocol.Backoff(n))
@@ -282,7 +285,9 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 		var corrupt *CorruptError
 		if errors.As(err, &corrupt) {
 			if corrupt.Written { // keep the reservation, even if it is wrong
-				_ = a.abandon(ctx, node, session)
+				if unsettled := a.abandon(ctx, node, session); unsettled != nil {
+					return nil, unsettled
+				}
 			}
 			e.Kind, e.Reason, err = EventCorrupt, "", nil
 		}
@@ -350,7 +355,10 @@ func (a *Agent) abandon(ctx context.Context, node int, session string) error {
 	_, err := a.cfg.Store.Write(ctx, protocol.Abandon{Key: protocol.Key{Pool: a.cfg.Pool, NodeID: node}, Session: session})
 	if err != nil {
 		a.emit(Event{Kind: EventNotReleased, Lease: a.about(node), Reason: protocol.Reason(err), Err: err})
-		if a.napping != nil {
+		// A corrupt item stays so. The session has been given up and never claims again, so the
+		// node ID rests until someone repairs it, and the agent tries another one.
+		var corrupt *CorruptError
+		if a.napping != nil && !errors.As(err, &corrupt) {
 			return err
 		}
 	}

@@ -30,6 +30,7 @@ func (a *Agent) shutdown() error {
 	// release reports must be the last one ever stamped.
 	copied := a.timeline.Copied()
 	last := a.timeline.Close()
+	copied = copied || a.timeline.Copied() // the snapshot was made just before the fence
 	a.mu.Lock()
 	a.closing = true
 	if copied { // a release would free milliseconds that the original may stamp

@@ -360,3 +360,69 @@ func TestRestoredDuringARetry(t *testing.T) {
 		}
 	})
 }
+
+// A machine is restored while its agent waits inside a renewal, here for the function of
+// BeforeResume. The copy sends no renewal, since that would take the lease from the original.
+func TestRestoredInsideARenewal(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		clock := &snapshots{Clock: leasetest.NewClock(0)}
+		cfg := fixture.Config(s)
+		cfg.Clock = clock
+		a := fixture.Start(t, cfg)
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, renews := w.(protocol.Renew); renews {
+				return fixture.Hang(ctx)
+			}
+			return do()
+		})
+		sent := 0
+		a.BeforeResume(func() {
+			if clock.generation.Load() == 0 {
+				sent = len(fixture.WritesOf[protocol.Renew](s))
+				clock.generation.Add(1)
+			}
+		})
+		<-a.Done()
+		if n := len(fixture.WritesOf[protocol.Renew](s)); clock.generation.Load() != 1 || n != sent {
+			t.Errorf("got %d renewals of the copy, want none", n-sent)
+		}
+	})
+}
+
+// generationAfter is a clock whose machine is restored after some readings of its
+// generation.
+type generationAfter struct {
+	*leasetest.Clock
+	left int // readings until then; 0: never
+	read uint64
+}
+
+func (c *generationAfter) Generation() uint64 {
+	if c.left > 0 {
+		if c.left--; c.left == 0 {
+			defer func() { c.read = 1 }()
+		}
+	}
+	return c.read
+}
+
+// A machine is restored between Close's look for a copy and the fence. The copy releases
+// nothing, since the original may stamp later milliseconds.
+func TestRestoredInsideClose(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		clock := &generationAfter{Clock: leasetest.NewClock(0)}
+		cfg := fixture.Config(s)
+		cfg.Clock, cfg.Reserve = clock, time.Hour
+		a, err := lease.Start(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock.left = 1
+		_ = a.Close()
+		if l := item(t, s, 0); l.Holder == "" {
+			t.Errorf("got a release up to %v, want none", l.ReservedUntil)
+		}
+	})
+}

@@ -491,68 +491,6 @@ func TestCopiedAfterAGlitch(t *testing.T) {
 	})
 }
 
-// readThen is a store that sends its time. The first read of the pool's item is followed by
-// then.
-type readThen struct {
-	toldTime
-	then  func()
-	reads int
-}
-
-func (s *readThen) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
-	p, err := s.toldTime.PoolItem(ctx, pool)
-	if s.reads++; s.reads == 1 {
-		s.then()
-	}
-	return p, err
-}
-
-// The wall clock jumps an hour ahead for two seconds, just before a claim that would take
-// over a live lease. The claim is not sent, so there are never two holders: neither during
-// the glitch nor afterwards, when the first holder does not renew for minutes.
-func TestClaimAfterAJump(t *testing.T) {
-	for _, sleeps := range []bool{false, true} {
-		t.Run(fmt.Sprintf("on demand %v", sleeps), func(t *testing.T) {
-			fixture.Virtual(t, func(t *testing.T) {
-				s, clock := fixture.NewNetwork(1), leasetest.NewClock(0)
-				first := fixture.Config(toldTime{s})
-				first.TTL = 10 * time.Minute
-				a := fixture.Start(t, first)
-				<-a.Renewed() // the next renewal is three minutes away
-				claims := len(fixture.WritesOf[protocol.Claim](s))
-				cfg := fixture.Config(&readThen{toldTime: toldTime{s}, then: func() {
-					clock.Step(time.Hour)
-					time.AfterFunc(2*time.Second, func() { clock.Step(-time.Hour) })
-				}})
-				cfg.Clock, cfg.Wait = clock, time.Minute
-				var err error
-				if sleeps {
-					o, failed := lease.NewOnDemand(cfg)
-					if failed != nil {
-						t.Fatal(failed)
-					}
-					err = o.Refresh(t.Context())
-				} else if b, failed := lease.Start(t.Context(), cfg); failed != nil {
-					err = failed
-				} else {
-					_ = b.Close()
-				}
-				if !errors.Is(err, lease.ErrPoolExhausted) {
-					t.Errorf("got %v, want that the pool is exhausted", err)
-				}
-				for _, c := range fixture.WritesOf[protocol.Claim](s)[claims:] {
-					if ahead := time.Until(c.At); ahead > 0 {
-						t.Errorf("a claim was sent with a clock that is %v ahead", ahead)
-					}
-				}
-				if _, err := a.Lease(); err != nil {
-					t.Errorf("the first holder: got %v, want its lease", err)
-				}
-			})
-		})
-	}
-}
-
 // If only the wall clock shows that the machine slept before a claim, the clock is compared
 // with the store's once more, and the claim is sent.
 func TestClaimAfterASleep(t *testing.T) {

@@ -25,8 +25,13 @@ func (a *Agent) checkClock(sent reading, store time.Time) error {
 	err := protocol.CheckSkew(sent.wall, a.clock.Wall(), store, a.cfg.timings().MaxSkew())
 	if err == nil {
 		a.compared = reading{}
-		if !store.IsZero() {
+		if latest := store.Add(time.Second); !store.IsZero() {
 			a.compared = sent
+			// The store's clock has whole seconds. What this clock is ahead counts as part of a
+			// later jump, since small steps add up.
+			if sent.wall.After(latest) {
+				a.compared.wall = latest
+			}
 		}
 	}
 	return err
@@ -40,11 +45,12 @@ func (a *Agent) jumped(wall time.Time, mono time.Duration) bool {
 	return !c.wall.IsZero() && wall.Sub(c.wall)-(mono-c.mono) > a.cfg.timings().MaxSkew()
 }
 
-// compareAgain reads the pool's item to compare the wall clock with the store's once more.
+// compareAgain reads the pool's item only to compare the wall clock with the store's once
+// more. The claim in progress keeps the item with which it began: if the pool has become
+// smaller, the node ID must not be refused after the claim.
 func (a *Agent) compareAgain(ctx context.Context) error {
 	p, sent, err := a.readPool(ctx)
 	if err == nil {
-		a.pool, a.hinted = p, false
 		err = a.checkClock(sent, p.ServerTime)
 	}
 	return err

@@ -424,3 +424,104 @@ func TestIDsLeftAfterTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// broken makes every write of a node ID return the error for an item that was broken by
+// hand.
+func broken(s *fixture.Network, node int) {
+	s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+		if w.Item().NodeID == node {
+			return protocol.Result{}, &protocol.CorruptError{Pool: "orders", NodeID: node, Err: errors.New("broken by hand")}
+		}
+		return do()
+	})
+}
+
+// The item of a held node ID is broken by hand. An agent that may claim another node ID
+// does so once its lease is over.
+func TestOwnItemIsBroken(t *testing.T) {
+	t.Run("Reacquire", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(8)
+			cfg := fixture.Config(s)
+			cfg.OnLost = lease.Reacquire
+			a := fixture.Start(t, cfg)
+			first := a.NodeID()
+			broken(s, first)
+			fixture.Wait(time.Minute)
+			if l, err := a.Lease(); err != nil || l.NodeID == first {
+				t.Errorf("got node %d, %v, want another one than %d", l.NodeID, err, first)
+			}
+		})
+	})
+	t.Run("on demand", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(8)
+			o, _ := onDemand(t, s)
+			refresh(t, o)
+			first := o.NodeID()
+			broken(s, first)
+			fixture.Wait(time.Hour)
+			refresh(t, o)
+			if o.NodeID() == first {
+				t.Errorf("got node %d again, want another one", first)
+			}
+		})
+	})
+}
+
+// An on-demand claim was given up, and its item is corrupt. The agent claims another node
+// ID, and never claims this one with the same session.
+func TestGivenUpClaimOfABrokenItem(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(8)
+		o, _ := onDemand(t, s)
+		node := -1
+		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			c, claims := w.(protocol.Claim)
+			if claims && node < 0 {
+				node = c.NodeID
+				res, err := do()
+				fixture.Wait(301 * time.Second) // the process is frozen
+				return res, err
+			}
+			if w.Item().NodeID == node {
+				return protocol.Result{}, &protocol.CorruptError{Pool: "orders", NodeID: node, Err: errors.New("broken by hand")}
+			}
+			return do()
+		})
+		_ = o.Refresh(t.Context())
+		refresh(t, o)
+		if o.NodeID() == node {
+			t.Errorf("got node %d, want another one", node)
+		}
+	})
+}
+
+// The answer to an on-demand claim shows a broken item, and the release of the claim has no
+// answer. The next use settles it before it claims another node ID.
+func TestClaimOfABrokenItemIsSettled(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(8)
+		o, _ := onDemand(t, s)
+		claims, abandons := 0, 0
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			switch w.(type) {
+			case protocol.Claim:
+				if claims++; claims == 1 {
+					_, _ = do()
+					return protocol.Result{}, &protocol.CorruptError{Pool: "orders", NodeID: w.Item().NodeID, Written: true, Err: errors.New("a fraction")}
+				}
+			case protocol.Abandon:
+				if abandons++; abandons == 1 {
+					return fixture.Hang(ctx)
+				}
+			}
+			return do()
+		})
+		_ = o.Refresh(t.Context())
+		refresh(t, o)
+		if n := held(t, s); n != 1 {
+			t.Errorf("got %d node IDs held after %d claims and %d releases, want 1", n, claims, abandons)
+		}
+	})
+}

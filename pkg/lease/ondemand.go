@@ -337,6 +337,7 @@ func (o *OnDemand) shutdown() error {
 	// Fence before anything is sent, as Agent.shutdown does.
 	copied := o.timeline.Copied()
 	last := o.timeline.Close()
+	copied = copied || o.timeline.Copied() // the snapshot was made just before the fence
 	o.mu.Lock()
 	o.closed = true
 	f := o.flight

@@ -169,6 +169,11 @@ func (a *Agent) renew(ctx context.Context) bool {
 	a.uncap(ctx, a.timeline.Now())
 	a.unstick(ctx)
 	a.announce(ctx)
+	// Invariant: a restored process renews nothing, even if the snapshot was made during one of
+	// these waits. Its renewal would take the lease from the original.
+	if a.timeline.Copied() {
+		return false
+	}
 	a.mu.Lock()
 	a.attemptNow()
 	// The number of the renewal, both clock readings and the requested values are taken
@@ -211,6 +216,12 @@ func (a *Agent) renew(ctx context.Context) bool {
 		if ctx.Err() == nil {
 			e.Kind, e.Reason = EventUnanswered, protocol.Reason(err)
 			a.emitNow(e)
+		}
+		// No renewal of an item that was broken by hand succeeds again. An agent that may claim
+		// another node ID does so once it can no longer rely on this one.
+		var corrupt *CorruptError
+		if a.cfg.OnLost == Reacquire && errors.As(err, &corrupt) && !t.Held(a.clock.Monotonic()) {
+			a.lose(t, fmt.Errorf("%w: the item of node %d of pool %q is corrupt: %w", ErrLost, t.Lease.NodeID, a.cfg.Pool, err))
 		}
 		return false
 	}

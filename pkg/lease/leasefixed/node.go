@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -52,7 +53,7 @@ func newOn(c lease.Clock, n int, layout snowflake.Layout) (*Node, error) {
 	}
 	f := &Node{nodeID: n, timeline: snowflake.NewTimeline(c), done: make(chan struct{})}
 	f.timeline.DecideLayout(func(want *snowflake.Layout) (snowflake.Layout, error) {
-		if want != nil && *want != layout {
+		if want != nil && protocol.LayoutOf(*want) != protocol.LayoutOf(layout) { // epochs may have different time zones
 			return layout, fmt.Errorf("leasefixed: fixed node %d has the layout %v, not %v: use one layout for a node", n, layout, *want)
 		}
 		return layout, nil

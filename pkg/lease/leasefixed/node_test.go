@@ -123,3 +123,17 @@ func TestFixedMakesNothingAheadOfTheClock(t *testing.T) {
 		t.Errorf("ready: got %d %s, want 503", w.Code, w.Body)
 	}
 }
+
+// A layout is equal to itself with its epoch in another time zone.
+func TestLayoutInAnotherTimeZone(t *testing.T) {
+	l := snowflake.Default()
+	n, err := New(1, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	l.Epoch = l.Epoch.In(time.FixedZone("CET", 3600))
+	if _, err := snowflake.New(n, snowflake.WithLayout(l)); err != nil {
+		t.Errorf("got %v, want no error", err)
+	}
+}

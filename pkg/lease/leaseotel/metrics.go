@@ -85,9 +85,8 @@ func (m *Metrics) Event(e lease.Event) {
 func (m *Metrics) note(e lease.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lastClockError = e.ClockError
-	if e.Kind == lease.EventClaimed || e.Kind == lease.EventRenewed {
-		m.lastLength = e.Lease.TTL
+	if e.Kind == lease.EventClaimed || e.Kind == lease.EventRenewed { // other events may lack these values
+		m.lastClockError, m.lastLength = e.ClockError, e.Lease.TTL
 	}
 	switch e.Kind {
 	case lease.EventSuspended:

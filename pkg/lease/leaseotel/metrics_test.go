@@ -238,3 +238,17 @@ func TestDocsNameWhatIsExported(t *testing.T) {
 		}
 	}
 }
+
+// The error of the clock that ECS reported stays, also after events without it.
+func TestClockErrorStays(t *testing.T) {
+	m, collect := instruments(t)
+	l := lease.Lease{Pool: "orders", Holder: "x"}
+	m.Event(lease.Event{Kind: lease.EventRenewed, Lease: l, Left: time.Second, ClockError: 3 * time.Second})
+	before := collect()
+	m.Event(lease.Event{Kind: lease.EventWarning, Lease: lease.Lease{Pool: "orders", NodeID: -1}, Err: errors.New("x")})
+	for name, want := range before {
+		if got := collect()[name]; strings.Contains(name, "clock") && got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+}

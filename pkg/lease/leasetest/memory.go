@@ -121,6 +121,7 @@ func (m *Memory) Get(ctx context.Context, pool string, nodeID int) (*protocol.Le
 	}
 	defer leave()
 	if l, ok := m.leases[protocol.Key{Pool: pool, NodeID: nodeID}]; ok {
+		l = l.Clone()
 		return &l, nil
 	}
 	return nil, nil
@@ -136,7 +137,7 @@ func (m *Memory) Group(ctx context.Context, pool string, group int) (protocol.Gr
 	var g protocol.Group
 	for n := group * protocol.GroupSize; n < (group+1)*protocol.GroupSize; n++ {
 		if l, ok := m.leases[protocol.Key{Pool: pool, NodeID: n}]; ok {
-			g.Leases = append(g.Leases, l)
+			g.Leases = append(g.Leases, l.Clone())
 		}
 	}
 	return g, nil
@@ -150,6 +151,7 @@ func (m *Memory) Write(ctx context.Context, w protocol.Write) (protocol.Result, 
 	}
 	defer leave()
 	old, ok := m.leases[w.Item()]
+	old = old.Clone() // nobody outside shares a map with the store
 	cur := &old
 	if !ok {
 		cur = nil
@@ -158,7 +160,7 @@ func (m *Memory) Write(ctx context.Context, w protocol.Write) (protocol.Result, 
 	if !applied {
 		return protocol.Result{Lease: cur}, nil
 	}
-	m.leases[w.Item()] = l
+	m.leases[w.Item()] = l.Clone()
 	return protocol.Result{Applied: true, Lease: &l}, nil
 }
 

@@ -68,4 +68,23 @@ var copyMutants = []mutant{
 	{"an earlier claim is trusted beyond its capped reservation", term, `short := max(l.ExpiresAt.Add(w.ClaimGuard).Sub(l.ReservedUntil), 0)`, `short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)`, "./internal/tenure"},
 	{"only the last renewal without an answer is released", term, `if t.ours(cur) && t.sent(cur) {`, `if t.ours(cur) && cur.Renewal == t.asked && t.sent(cur) {`, "./internal/tenure ./pkg/lease"},
 	{"a copy's renewal is released if it reserved as much", term, `return cur.ExpiresAt.Equal(r.expires) && cur`, `return cur`, "./internal/tenure"},
+	{"a process restored inside a renewal sends it", renew, `	if a.timeline.Copied() {
+		return false
+	}
+	a.mu.Lock()
+	a.attemptNow()
+`, `	a.mu.Lock()
+	a.attemptNow()
+`, "./pkg/lease"},
+	{"a process restored just before the fence releases", "pkg/lease/close.go", `copied = copied || a.timeline.Copied()`, `_ = copied`, "./pkg/lease"},
+	{"small steps of a clock add up", "pkg/lease/jump.go", `if sent.wall.After(latest) {`, `if sent.wall.After(latest) && false {`, "./pkg/lease"},
+	{"an agent stays with a broken item", renew, `errors.As(err, &corrupt) && !t.Held(`, `errors.As(err, &corrupt) && false && !t.Held(`, "./pkg/lease"},
+	{"a broken item that was given up blocks an environment", claim, `if a.napping != nil && !errors.As(err, &corrupt) {`, `if a.napping != nil {`, "./pkg/lease"},
+	{"a claim of a broken item is forgotten", claim, `unsettled != nil {`, `unsettled != nil && false {`, "./pkg/lease"},
+	{"a comparison of clocks changes the pool of a claim", "pkg/lease/jump.go", `	p, sent, err := a.readPool(ctx)
+	if err == nil {
+`, `	p, sent, err := a.readPool(ctx)
+	if err == nil {
+		a.pool, a.hinted = p, false
+`, "./pkg/lease"},
 }

@@ -1,0 +1,126 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// readThen is a store that sends its time. The first read of the pool's item is followed by
+// then.
+type readThen struct {
+	toldTime
+	then  func()
+	reads int
+}
+
+func (s *readThen) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := s.toldTime.PoolItem(ctx, pool)
+	if s.reads++; s.reads == 1 {
+		s.then()
+	}
+	return p, err
+}
+
+// The wall clock jumps an hour ahead for two seconds, just before a claim that would take
+// over a live lease. The claim is not sent, so there are never two holders: neither during
+// the glitch nor afterwards, when the first holder does not renew for minutes.
+func TestClaimAfterAJump(t *testing.T) {
+	for _, sleeps := range []bool{false, true} {
+		t.Run(fmt.Sprintf("on demand %v", sleeps), func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s, clock := fixture.NewNetwork(1), leasetest.NewClock(0)
+				first := fixture.Config(toldTime{s})
+				first.TTL = 10 * time.Minute
+				a := fixture.Start(t, first)
+				<-a.Renewed() // the next renewal is three minutes away
+				claims := len(fixture.WritesOf[protocol.Claim](s))
+				cfg := fixture.Config(&readThen{toldTime: toldTime{s}, then: func() {
+					clock.Step(time.Hour)
+					time.AfterFunc(2*time.Second, func() { clock.Step(-time.Hour) })
+				}})
+				cfg.Clock, cfg.Wait = clock, time.Minute
+				var err error
+				if sleeps {
+					o, failed := lease.NewOnDemand(cfg)
+					if failed != nil {
+						t.Fatal(failed)
+					}
+					err = o.Refresh(t.Context())
+				} else if b, failed := lease.Start(t.Context(), cfg); failed != nil {
+					err = failed
+				} else {
+					_ = b.Close()
+				}
+				if !errors.Is(err, lease.ErrPoolExhausted) {
+					t.Errorf("got %v, want that the pool is exhausted", err)
+				}
+				for _, c := range fixture.WritesOf[protocol.Claim](s)[claims:] {
+					if ahead := time.Until(c.At); ahead > 0 {
+						t.Errorf("a claim was sent with a clock that is %v ahead", ahead)
+					}
+				}
+				if _, err := a.Lease(); err != nil {
+					t.Errorf("the first holder: got %v, want its lease", err)
+				}
+			})
+		})
+	}
+}
+
+// A clock is 1.4 s ahead when it is compared with the store's, which is within the limit.
+// Then it steps by as much again. No claim is sent with the sum of both.
+func TestClaimAfterTwoSmallSteps(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, clock := fixture.NewNetwork(1), leasetest.NewClock(1400*time.Millisecond)
+		cfg := fixture.Config(&readThen{toldTime: toldTime{s}, then: func() { clock.Step(1400 * time.Millisecond) }})
+		cfg.Clock = clock
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrClockSkew) {
+			t.Errorf("got %v, want %v", err, lease.ErrClockSkew)
+		}
+		if n := len(fixture.WritesOf[protocol.Claim](s)); n > 0 {
+			t.Errorf("got %d claims, want none", n)
+		}
+	})
+}
+
+// The answer to the claim of another node ID is lost, the pool becomes smaller, and the
+// clock steps by more than the limit, but is right again. The agent lives on.
+func TestJumpDuringAResize(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, clock := fixture.NewNetwork(64), leasetest.NewClock(-time.Second)
+		cfg := fixture.Config(toldTime{s})
+		cfg.Clock, cfg.OnLost = clock, lease.Reacquire
+		a := fixture.Start(t, cfg)
+		size := 0
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			c, claims := w.(protocol.Claim)
+			if !claims || size > 0 || c.NodeID < 2 {
+				return do()
+			}
+			size = c.NodeID
+			_, _ = do()
+			if _, err := leasepool.Open(s.Memory, "orders").Resize(t.Context(), leasepool.Spec{Size: size}); err != nil {
+				t.Error(err)
+			}
+			clock.Step(2 * time.Second)
+			return fixture.Hang(ctx)
+		})
+		l := item(t, s, a.NodeID())
+		if _, err := leasepool.Open(s.Memory, "orders").ForceRelease(t.Context(), l.NodeID, l.Version); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Wait(2 * time.Minute)
+		if _, err := a.Lease(); err != nil || a.Err() != nil {
+			t.Errorf("got %v, and the agent ended with %v, want a node ID", err, a.Err())
+		}
+	})
+}

@@ -225,7 +225,7 @@ func TestHonestWritesAreNotForged(t *testing.T) {
 		done(store, claim(2, at(2*time.Minute))), done(store, protocol.ForceRelease{Key: key, Version: 3, Holder: "session-2"}),
 		done(store, claim(2, at(time.Hour))), done(store, protocol.Reap{Key: key, Holder: "session-2", Version: 4}),
 		done(store, protocol.Raise{Key: key, To: at(2 * time.Hour)}),
-		done(store, protocol.Retire{Key: key, Retired: true, Resize: 7}),
+		done(store, protocol.Retire{Key: key, Retired: true, Resize: 1}),
 		done(store, claim(3, now)),
 		done(store, protocol.FreeCopy{Key: protocol.Key{Pool: "orders", NodeID: 3}, Session: "session-3", Version: 1, ReservedUntil: at(time.Minute)}),
 		func() (bool, error) {

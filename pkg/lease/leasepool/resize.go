@@ -57,23 +57,11 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 		return c, err
 	}
 	moved := func(node int) bool { return existed[node] || node >= s.Size && node < from }
-	// Another process may resize the pool to a different size at the same time. The process
-	// that finishes last makes the node IDs match the pool's item.
-	for {
-		if c.Pool, err = p.item(ctx); err != nil {
-			return c, err
-		}
-		c.Finishing = 0
-		if err := p.settle(ctx, &c, maxGroups, s.Floor, moved); err != nil {
-			return c, err
-		}
-		now, err := p.item(ctx)
-		if err != nil {
-			return c, err
-		}
-		if now.Size == c.Pool.Size {
-			break
-		}
+	if c.Pool, err = p.item(ctx); err != nil {
+		return c, err
+	}
+	if err := p.settle(ctx, &c, maxGroups, s.Floor, moved); err != nil {
+		return c, err
 	}
 	if c.Pool.Size != s.Size {
 		return c, fmt.Errorf("lease: pool %q was resized to %d by someone else at the same time: run it again if %d is right", p.Name, c.Pool.Size, s.Size)

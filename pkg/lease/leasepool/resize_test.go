@@ -3,6 +3,7 @@ package leasepool_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -232,4 +233,58 @@ func TestLateRequestOfAnEarlierResize(t *testing.T) {
 		t.Errorf("got %+v, %v, want the late request refused", res.Lease, err)
 	}
 	inUse(t, p, 8)
+}
+
+// readThen is a store that calls a function once, after the pool's item was read.
+type readThen struct {
+	protocol.Store
+	then func()
+}
+
+func (s *readThen) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := s.Store.PoolItem(ctx, pool)
+	if f := s.then; f != nil {
+		s.then = nil
+		f()
+	}
+	return p, err
+}
+
+// A seed, or a widening, has read the pool's item. Then the pool becomes larger. In the end,
+// all node IDs of the larger pool are in use, and the seed reports that its size is wrong.
+func TestOlderRunBesideAResize(t *testing.T) {
+	for _, narrow := range []bool{false, true} {
+		fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+			spec := leasepool.Spec{Size: 300, Narrow: narrow}
+			p := leasepool.Open(s, "orders")
+			if _, err := p.Seed(t.Context(), spec); err != nil {
+				t.Fatal(err)
+			}
+			slow := leasepool.Open(&readThen{s, func() {
+				if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 500, Narrow: narrow}); err != nil {
+					t.Error(err)
+				}
+			}}, "orders")
+			run := func() error { _, err := slow.Seed(t.Context(), spec); return err }
+			if narrow {
+				run = func() error { _, err := slow.Widen(t.Context()); return err }
+			}
+			if err := run(); (err == nil) != narrow {
+				t.Errorf("narrow %v: got %v, want an error of the seed only", narrow, err)
+			}
+			inUse(t, p, 500)
+		})
+	}
+}
+
+// The node IDs have a revision that the pool's item has not reached, as after someone has
+// deleted the item and seeded the pool again. A resize that cannot restore them says so.
+func TestResizeBelowAnOlderRevision(t *testing.T) {
+	s := leasetest.NewMemory("orders", 8)
+	if res, err := s.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders", NodeID: 5}, Retired: true, Resize: 9}); err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
+	if _, err := leasepool.Open(s, "orders").Resize(t.Context(), leasepool.Spec{Size: 8}); err == nil || !strings.Contains(err.Error(), "raise the pool") {
+		t.Errorf("got %v, want an error with the remedy", err)
+	}
 }

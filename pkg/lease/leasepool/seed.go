@@ -3,6 +3,7 @@ package leasepool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -38,6 +39,9 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 		left, err = p.found(ctx, &c, s.Floor)
 	} else if err == nil {
 		err = p.settle(ctx, &c, c.Pool.Groups(), s.Floor, nil)
+		if err == nil {
+			err = s.fits(c.Pool)
+		}
 	}
 	if err != nil {
 		return c, err
@@ -127,15 +131,43 @@ func (s *sweep) begin(ctx context.Context, c *Changes, item protocol.PoolItem, l
 
 // settle brings the node IDs of the first groups in line with the pool's size.
 // Afterwards, all node IDs below the size exist and are in use, and all higher node IDs
-// that exist are retired. Each change records the revision of the pool's item from which
-// settle read the size.
+// that exist are retired.
+//
+// Another process may resize the pool at the same time. So settle starts again until the
+// size has stayed the same: the process that finishes last makes the node IDs match the
+// pool's item.
+func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Time, moved func(node int) bool) error {
+	for {
+		c.Finishing = 0
+		refused, err := p.settleOnce(ctx, c, groups, floor, moved)
+		if err != nil {
+			return err
+		}
+		now, err := p.item(ctx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case now.Size != c.Pool.Size:
+			c.Pool, groups = now, maxGroups
+		case refused > 0 && now.Revision == c.Pool.Revision:
+			return fmt.Errorf("lease: pool %q: %d node IDs are still as an item of the pool wanted them that no longer exists: raise the pool, which takes its revision above that one's, and then resize it to %d", p.Name, refused, now.Size)
+		default:
+			return nil
+		}
+	}
+}
+
+// settleOnce does what settle does, for the size in c.Pool. Each change records the
+// revision of the pool's item from which the size was read. It returns the number of
+// changes that were refused.
 //
 // Invariant: a request of an earlier resize that arrives late changes nothing. So settle
 // also writes those node IDs that need no change but that an earlier resize may still
 // change. moved reports which those are; nil: none.
-func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Time, moved func(node int) bool) error {
+func (p *Pool) settleOnce(ctx context.Context, c *Changes, groups int, floor time.Time, moved func(node int) bool) (refused int, err error) {
 	item := c.Pool
-	return p.sweep(ctx, groups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
+	err = p.sweep(ctx, groups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
 		for _, l := range g.Leases {
 			retired := l.NodeID >= item.Size
 			if l.Retired != retired || moved != nil && moved(l.NodeID) && l.Resize < item.Revision {
@@ -147,8 +179,14 @@ func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Ti
 				default:
 					count = &c.Restored
 				}
-				if _, err := s.do(ctx, protocol.Retire{Key: protocol.Key{Pool: p.Name, NodeID: l.NodeID}, Retired: retired, Resize: item.Revision}, count); err != nil {
+				res, err := s.send(ctx, protocol.Retire{Key: protocol.Key{Pool: p.Name, NodeID: l.NodeID}, Retired: retired, Resize: item.Revision}, count)
+				if err != nil {
 					return err
+				}
+				if res.Lease != nil && res.Lease.Retired != retired {
+					s.mu.Lock()
+					refused++
+					s.mu.Unlock()
 				}
 			}
 			if retired && l.Holder != "" {
@@ -159,6 +197,7 @@ func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Ti
 		}
 		return s.seedGroup(ctx, c, item, n, g, floor, nil)
 	})
+	return refused, err
 }
 
 // seedGroup creates, in random order, the missing node IDs of one group, and calls each,

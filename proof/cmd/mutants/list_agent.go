@@ -77,7 +77,9 @@ var agentMutants = []mutant{
 `, ``, leaseOwn},
 	{"a guard that flaps with the jitter", "internal/tenure/timings.go", `t.TTL - t.RenewEvery - t.RenewEvery/5`, `t.TTL - t.RenewEvery - 1`, leaseOwn},
 	{"a name that was found out counts as metadata", "pkg/lease/metadata.go", `c := Config{Task: a.givenTask,`, `c := Config{Task: a.cfg.Task,`, leaseOwn},
-	{"an agent on a restored machine goes on", renew, `if a.timeline.Copied() {`, `if false {`, leaseOwn},
+	{"an agent on a restored machine goes on", renew, `		if a.timeline.Copied() {
+			a.lose(`, `		if false {
+			a.lose(`, leaseOwn},
 	{"a restored machine relies on its lease", agent, `case a.timeline.Copied():`, `case false:`, leaseOwn},
 	{"a restored machine releases the original's lease", closing, `if copied {`, `if copied && false {`, leaseOwn},
 	{"slow credentials are no credentials", "internal/protocol/awserr.go", `case slowCredentials(err):`, `case false:`, protocols},

@@ -79,7 +79,7 @@ var copyMutants = []mutant{
 	{"a process restored just before the fence releases", "pkg/lease/close.go", `copied = copied || a.timeline.Copied()`, `_ = copied`, "./pkg/lease"},
 	{"small steps of a clock add up", "pkg/lease/jump.go", `if sent.wall.After(latest) {`, `if sent.wall.After(latest) && false {`, "./pkg/lease"},
 	{"an agent stays with a broken item", renew, `errors.As(err, &corrupt) && !t.Held(`, `errors.As(err, &corrupt) && false && !t.Held(`, "./pkg/lease"},
-	{"a broken item that was given up blocks an environment", claim, `if a.napping != nil && !errors.As(err, &corrupt) {`, `if a.napping != nil {`, "./pkg/lease"},
+	{"a broken item that was given up blocks an environment", claim, `if a.napping != nil && !errors.As(err, &corrupt) {`, `if a.napping != nil && (errors.As(err, &corrupt) || corrupt == nil) {`, "./pkg/lease"},
 	{"a claim of a broken item is forgotten", claim, `unsettled != nil {`, `unsettled != nil && false {`, "./pkg/lease"},
 	{"a comparison of clocks changes the pool of a claim", "pkg/lease/jump.go", `	p, sent, err := a.readPool(ctx)
 	if err == nil {

@@ -43,7 +43,6 @@ var poolMutants = []mutant{
 		onlyIf: ":revision = :revision",`, stores},
 	{"a change of a pool of an unknown format", dynamo, `u.onlyIf = "item_format = :format AND revision >= `, `u.onlyIf = ":format = :format AND revision >= `, stores},
 	{"open groups are not pinned", dynamo, `onlyIf: "open_groups = :from",`, `onlyIf: ":from = :from",`, stores},
-	{"resize does not look again", resize, `if now.Size == c.Pool.Size {`, `if now.Size > 0 {`, poolOwn},
 	{"retire touches the holder", dynamo, `"SET retired = :true, resize = :resize", boolean`, `"SET retired = :true, resize = :resize REMOVE holder, expires_at", boolean`, stores},
 	{"raise keeps the holder", dynamo, `set:    "SET reserved_until = :to REMOVE holder, expires_at",`, `set:    "SET reserved_until = :to",`, stores},
 	{"raise makes an item", dynamo, `onlyIf: "version BETWEEN :zero AND :most AND reserved_until >= :zero AND reserved_until < :to",
@@ -86,4 +85,6 @@ var poolMutants = []mutant{
 		return ctx.Err()
 `, poolOwn},
 	{"a raise leaves a holder that renews meanwhile", "pkg/lease/leasepool/raise.go", `if err != nil || res.Applied || res.Lease == nil {`, `if res.Lease != nil || res.Lease == nil {`, poolOwn},
+	{"an older run retires what a resize has added", seed, `case now.Size != c.Pool.Size:`, `case now.Size != c.Pool.Size && false:`, poolOwn},
+	{"a resize that is refused is silent", seed, `case refused > 0 && now.Revision == c.Pool.Revision:`, `case refused < 0:`, poolOwn},
 }

@@ -66,6 +66,7 @@ var clusterMutants = []mutant{
 	}
 `, ``, clusterOwn},
 	{"cluster: a dropped session is in another claim", "pkg/cluster/session.go", `errors.Is(err, lease.ErrLost) {`, `err == nil && errors.Is(err, lease.ErrLost) {`, clusterOwn},
+	{"cluster: a claim after a loss makes two sessions", "pkg/cluster/session.go", `begun := !n.times.recorded &&`, `begun := false &&`, clusterOwn},
 	{"BeforeResume is not called before an early claim", "pkg/lease/metadata.go", `a.over == nil && a.term.Held(a`, `a.term.Held(a`, leaseOwn},
 	{"cluster: a node goes back behind a version that it knows", "pkg/cluster/known.go", `return m.Version < n.highest[m.Key()].version`, `return false`, clusterOwn},
 	{"cluster: a second node of an agent publishes nothing", "pkg/cluster/known.go", `max(n.revision+1, time.Now().UnixMilli())`, `n.revision + 1`, clusterOwn},

@@ -74,3 +74,30 @@ func TestHeartbeatsNeverGoBack(t *testing.T) {
 		t.Errorf("after an hour ahead: got a heartbeat of %v, want one of %v or little later", got, first.Add(time.Second))
 	}
 }
+
+// While the wall clock has not caught up after it was set back, a new session has a later
+// time than the last heartbeat of the previous session, which may arrive late.
+func TestSessionsBeginLater(t *testing.T) {
+	c := &alone{}
+	n, err := Start(t.Context(), Config{Cluster: "orders", Name: "a", Coordinator: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil { // the test itself sends the heartbeats
+		t.Fatal(err)
+	}
+	n.err = nil // a node that has ended begins no session
+	clock := leasetest.NewClock(time.Minute)
+	n.clock = clock
+	clock.Step(-4 * time.Minute)
+	before, session := c.last, n.Self().SessionID
+	if err := n.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n.Self().SessionID == session || c.last.UnixMilli() <= before.UnixMilli() {
+		t.Errorf("got the session %s at %v, want one other than %s, later than %v", n.Self().SessionID, c.last, session, before)
+	}
+}

@@ -53,6 +53,7 @@ type Node struct {
 
 	// Only the heartbeat's goroutine uses these fields.
 	at        time.Time       // the time in the last heartbeat
+	sender    string          // the session in the last heartbeat
 	seen      []Member        // the result of the last heartbeat
 	expired   time.Duration   // the last time that this node expired old records
 	published Versions        // this node's last publication
@@ -225,6 +226,12 @@ func (n *Node) turn(ctx context.Context) (err error) {
 		}
 	}
 	v, _ := n.view()
+	// Invariant: each session begins at a later time than those in the heartbeats of the
+	// previous one, so that none of these, if it arrives late, replaces the new session. A
+	// backend may count milliseconds.
+	if v.self.SessionID != n.sender {
+		n.at, n.sender = n.at.Add(time.Millisecond), v.self.SessionID
+	}
 	one, cancel := context.WithTimeout(ctx, n.cfg.Timeout/3)
 	defer cancel()
 	first, _ := LowestSession(v.state)

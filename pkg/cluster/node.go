@@ -53,6 +53,7 @@ type Node struct {
 
 	// Only the heartbeat's goroutine uses these fields.
 	at        time.Time       // the time in the last heartbeat
+	confirmed time.Time       // the time in the last heartbeat that the backend recorded
 	sender    string          // the session in the last heartbeat
 	seen      []Member        // the result of the last heartbeat
 	expired   time.Duration   // the last time that this node expired old records
@@ -213,7 +214,11 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	// The time in a heartbeat does not go back, although the wall clock may: a backend takes
 	// an earlier time for that of a late request, and does not record it. Only if the clock
 	// was far ahead, and is right again, it goes back at once.
-	if n.at.Before(wall) || n.at.Sub(wall) > MaxClockBack {
+	//
+	// Invariant: it goes back only if the record is certainly too far ahead for the backend,
+	// which may count milliseconds. The last heartbeat may not have arrived, so only a
+	// confirmed one counts.
+	if n.at.Before(wall) || n.confirmed.Sub(wall) > MaxClockBack+time.Second {
 		n.at = wall
 	}
 	if err := n.rotateIfSilent(); err != nil {
@@ -244,6 +249,7 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	n.confirmed = n.at
 	if snap.Warning != nil {
 		n.cfg.Logger.Warn("cluster heartbeat", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", snap.Warning)
 	}

@@ -44,7 +44,7 @@ type Node struct {
 	seenBy string        // the session that the state was returned to
 	ttl    time.Duration // the lease's TTL; 0 until the lease is first read
 	clean  bool          // whether the last holder of the node ID released it
-	turned chan struct{} // closed by the next heartbeat
+	turned chan struct{} // closed by the next heartbeat or the next session
 	err    error
 	done   chan struct{}
 
@@ -356,7 +356,8 @@ func (n *Node) expire(ctx context.Context) {
 	n.expired = now
 }
 
-// view returns the current view, and a channel that the next heartbeat closes.
+// view returns the current view, and a channel that the next heartbeat or the next session
+// closes.
 func (n *Node) view() (view, <-chan struct{}) {
 	if n.absent() {
 		return view{}, nil

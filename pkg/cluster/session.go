@@ -95,6 +95,9 @@ func (n *Node) rotateLocked() error {
 	// others.
 	n.times = times{heard: n.clock.Monotonic()}
 	n.now.self.SessionID = newSession()
+	// No leader is known to the new session, which Changes reports.
+	close(n.turned)
+	n.turned = make(chan struct{})
 	if n.cfg.Agent == nil {
 		return nil
 	}

@@ -108,6 +108,9 @@ var clusterMutants = []mutant{
 		}
 `, ``, clusterOwn},
 	{"cluster: no event when the leader steps down", "pkg/cluster/event.go", `leads && leader.Same(self)`, `leads && false`, clusterOwn},
+	{"cluster: no event when the leader becomes unknown", "pkg/cluster/session.go", `	close(n.turned)
+	n.turned = make(chan struct{})
+`, ``, clusterOwn},
 	{"cluster: listeners outlive the node", "pkg/cluster/close.go", `	close(n.done)
 	n.cancel()`, `	close(n.done)`, clusterOwn},
 	{"cluster: Goexit goes unnoticed", "pkg/cluster/listener.go", `err := errGoexit //`, `err := error(nil) //`, clusterOwn},

@@ -236,6 +236,7 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	// backend may count milliseconds.
 	if v.self.SessionID != n.sender {
 		n.at, n.sender = n.at.Add(time.Millisecond), v.self.SessionID
+		n.published = nil // it may have been forgotten with the previous session
 	}
 	one, cancel := context.WithTimeout(ctx, n.cfg.Timeout/3)
 	defer cancel()

@@ -70,6 +70,7 @@ var clusterMutants = []mutant{
 	{"BeforeResume is not called before an early claim", "pkg/lease/metadata.go", `a.over == nil && a.term.Held(a`, `a.term.Held(a`, leaseOwn},
 	{"cluster: a node goes back behind a version that it knows", "pkg/cluster/known.go", `return m.Version < n.highest[m.Key()].version`, `return false`, clusterOwn},
 	{"cluster: a second node of an agent publishes nothing", "pkg/cluster/known.go", `max(n.revision+1, time.Now().UnixMilli())`, `n.revision + 1`, clusterOwn},
+	{"cluster: a forgotten member publishes nothing", "pkg/cluster/node.go", `		n.published = nil //`, `		//`, clusterOwn},
 	{"cluster: an earlier holder's publication counts", "pkg/cluster/known.go", `named && publisher < m.Version`, `named && publisher < 0`, clusterOwn},
 	{"cluster: a node leads as soon as it starts", "pkg/cluster/leader.go", `now-n.times.since > n.cfg.Timeout &&`, `now > n.times.since &&`, clusterOwn},
 	{"cluster: a node leads by an old look", "pkg/cluster/leader.go", `		now-n.times.looked <= n.trust() && n.silenceLocked() <= n.trust()`, `		now >= n.times.looked`, clusterOwn},

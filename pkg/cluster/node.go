@@ -61,6 +61,8 @@ type Node struct {
 	due       time.Duration   // when the known versions are to be published; 0 if there is nothing new
 	renewed   <-chan struct{} // the agent's channel, requested before the lease was read
 	failures  int             // failed heartbeats in a row
+	failed    int             // failed heartbeats that report counts, since the last that succeeded
+	told      time.Duration   // when a failed heartbeat was last logged
 	namesake  time.Duration   // when another session with this name was first noticed or last logged; 0 if there is none
 	met       time.Duration   // when a session with this name was last noticed
 	record    Member          // this node's own record, as of the last heartbeat
@@ -123,10 +125,12 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		n.workers.Go(n.watchLease)
 	}
 	for failed := n.turn(ctx); failed != nil; failed = n.turn(ctx) {
+		n.report(ctx, failed) // ctx may have no deadline
 		if err := n.pause(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("cluster: no heartbeat of %q yet: %w: %w", cfg.Name, err, failed), n.Close())
 		}
 	}
+	n.report(ctx, nil)
 	n.workers.Go(n.loop)
 	for _, l := range cfg.Listeners {
 		n.workers.Go(func() { n.listen(l) })
@@ -145,21 +149,24 @@ func (n *Node) watchLease() {
 
 // loop sends heartbeats until the node ends.
 func (n *Node) loop() {
-	var told time.Duration // when a failure was last logged
-	failed := 0
 	for n.Err() == nil && n.pause(n.ctx) == nil {
-		err := n.turn(n.ctx)
-		switch now := n.clock.Monotonic(); {
-		case n.ctx.Err() != nil || n.Err() != nil:
-		case err != nil && !errors.Is(err, errUnrecorded):
-			if failed++; failed == 1 || now-told >= tellEvery {
-				n.cfg.Logger.Warn("cluster heartbeat failed", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", failed, "error", err)
-				told = now
-			}
-		case err == nil && failed > 0:
-			n.cfg.Logger.Info("cluster heartbeat succeeds again", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", failed)
-			failed = 0
+		n.report(n.ctx, n.turn(n.ctx))
+	}
+}
+
+// report logs the first of several failed heartbeats, then one per tellEvery, and the first
+// heartbeat that succeeds again.
+func (n *Node) report(ctx context.Context, err error) {
+	switch now := n.clock.Monotonic(); {
+	case ctx.Err() != nil || n.Err() != nil:
+	case err != nil && !errors.Is(err, errUnrecorded):
+		if n.failed++; n.failed == 1 || now-n.told >= tellEvery {
+			n.cfg.Logger.Warn("cluster heartbeat failed", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", n.failed, "error", err)
+			n.told = now
 		}
+	case err == nil && n.failed > 0:
+		n.cfg.Logger.Info("cluster heartbeat succeeds again", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", n.failed)
+		n.failed = 0
 	}
 }
 

@@ -14,7 +14,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -76,20 +75,22 @@ func (m member) takePart(ctx context.Context, agent *lease.Agent) error {
 	return context.Cause(ctx)
 }
 
+// queueAgain is how long leadByLease pauses after it got no lease.
+const queueAgain = 5 * time.Second
+
 // leadByLease waits for its turn, and leads until it is told to stop or loses the lease. If it is told to stop, it releases the lease to
 // the next leader at once.
 func (m member) leadByLease(ctx context.Context, cfg lease.Config) error {
 	cfg.Wait = time.Hour
 	for ctx.Err() == nil {
 		leader, err := lease.Start(ctx, cfg)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if errors.Is(err, lease.ErrPoolExhausted) { // another one has led for all of this time: queue up again
+		if err != nil { // another one has led for all of this time, or DynamoDB is away: queue up again
+			log.Printf("%s: no leader lease yet: %v", m.name, err)
+			select {
+			case <-time.After(queueAgain):
+			case <-ctx.Done():
+			}
 			continue
-		}
-		if err != nil {
-			return err
 		}
 		if l, err := leader.Lease(); err == nil {
 			fmt.Printf("%s: leader by lease, version %d\n", m.name, l.Version)

@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -86,6 +88,72 @@ func TestStandbyOfALongLeader(t *testing.T) {
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("the standby ended with %v, want nil", err)
+		}
+	})
+}
+
+// A standby that loses its lease in an outage, or waits when one begins, stands by after it.
+func TestStandbyAfterAnOutage(t *testing.T) {
+	for name, waits := range map[string]bool{"it leads": false, "it waits": true} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				m := leasetest.NewMemory("orders", 1)
+				cfg := fixture.Config(m)
+				var leader *lease.Agent
+				if waits {
+					leader = fixture.Start(t, cfg)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				ended := make(chan error, 1)
+				go func() { ended <- member{name: "standby"}.leadByLease(ctx, cfg) }()
+				fixture.Wait(time.Minute)
+				m.SetOutage(errors.New("no such host"))
+				fixture.Wait(3 * time.Hour)
+				m.SetOutage(nil)
+				fixture.Wait(time.Minute)
+				if waits {
+					_ = leader.Close()
+				}
+				fixture.Wait(time.Hour)
+				if l, err := m.Get(t.Context(), "orders", 0); err != nil || l.Holder == "" {
+					t.Errorf("after an outage: got the lease %+v, %v, want one that the standby holds", l, err)
+				}
+				stop()
+				if err := <-ended; err != nil {
+					t.Errorf("the standby ended with %v, want nil", err)
+				}
+			})
+		})
+	}
+}
+
+// stopper is a store that calls stop once a claim is written.
+type stopper struct {
+	lease.Store
+	stop func()
+}
+
+func (s stopper) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	res, err := s.Store.Write(ctx, w)
+	if _, claim := w.(protocol.Claim); claim && err == nil {
+		s.stop()
+	}
+	return res, err
+}
+
+// A member that is told to stop just as it gets the lease releases it.
+func TestStopAtTheClaim(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		m := leasetest.NewMemory("orders", 1)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		if err := (member{name: "a"}).leadByLease(ctx, fixture.Config(stopper{m, stop})); err != nil {
+			t.Errorf("got %v, want nil", err)
+		}
+		fixture.Wait(time.Minute)
+		if l, err := m.Get(t.Context(), "orders", 0); err != nil || l.Version != 1 || l.Holder != "" {
+			t.Errorf("a minute later: got the lease %+v, %v, want version 1 without a holder", l, err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -13,10 +14,14 @@ import (
 type alone struct {
 	Coordinator
 	last time.Time // the time in the last heartbeat
+	away bool      // whether heartbeats fail
 }
 
 func (a *alone) Heartbeat(_ context.Context, b Beat) (Snapshot, error) {
 	a.last = b.At
+	if a.away {
+		return Snapshot{}, errors.New("away")
+	}
 	return Snapshot{Members: []Member{b.Self}}, nil
 }
 
@@ -43,15 +48,7 @@ func TestSuspendIsSilence(t *testing.T) {
 // at once.
 func TestHeartbeatsNeverGoBack(t *testing.T) {
 	c := &alone{}
-	n, err := Start(t.Context(), Config{Cluster: "orders", Name: "a", Coordinator: c})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Close(); err != nil { // the test itself sends the heartbeats
-		t.Fatal(err)
-	}
-	clock := leasetest.NewClock(time.Minute)
-	n.clock = clock
+	n, clock := stopped(t, c)
 	beat := func() time.Time {
 		if err := n.turn(t.Context()); err != nil {
 			t.Fatal(err)
@@ -73,4 +70,63 @@ func TestHeartbeatsNeverGoBack(t *testing.T) {
 	if got := beat(); got.After(first.Add(time.Minute)) {
 		t.Errorf("after an hour ahead: got a heartbeat of %v, want one of %v or little later", got, first.Add(time.Second))
 	}
+}
+
+// While the wall clock has not caught up after it was set back, a new session has a later
+// time than the last heartbeat of the previous session, which may arrive late.
+func TestSessionsBeginLater(t *testing.T) {
+	c := &alone{}
+	n, clock := stopped(t, c)
+	clock.Step(-4 * time.Minute)
+	before, session := c.last, n.Self().SessionID
+	if err := n.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n.Self().SessionID == session || c.last.UnixMilli() <= before.UnixMilli() {
+		t.Errorf("got the session %s at %v, want one other than %s, later than %v", n.Self().SessionID, c.last, session, before)
+	}
+}
+
+// A heartbeat that did not arrive is not in the record. So it is the last heartbeat that
+// arrived from which a clock must go back by more than MaxClockBack for the next heartbeat
+// to have its time.
+func TestLostHeartbeatDoesNotSetTheTimeBack(t *testing.T) {
+	c := &alone{}
+	n, clock := stopped(t, c)
+	if err := n.turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	recorded := c.last
+	clock.Step(10 * time.Second)
+	c.away = true
+	if err := n.turn(t.Context()); err == nil {
+		t.Fatal("got a heartbeat, want an error")
+	}
+	c.away = false
+	clock.Step(-MaxClockBack - 5*time.Second)
+	if err := n.turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.last.Before(recorded) {
+		t.Errorf("got a heartbeat of %v, %v before the record, want none before it", c.last, recorded.Sub(c.last))
+	}
+}
+
+// stopped returns a node whose heartbeats the test itself sends, and the node's clock.
+func stopped(t *testing.T, c Coordinator) (*Node, *leasetest.Clock) {
+	t.Helper()
+	n, err := Start(t.Context(), Config{Cluster: "orders", Name: "a", Coordinator: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n.err = nil // a node that has ended begins no session
+	clock := leasetest.NewClock(time.Minute)
+	n.clock = clock
+	return n, clock
 }

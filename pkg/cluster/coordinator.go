@@ -41,7 +41,8 @@ type Beat struct {
 	// Self is the sender. The backend sets Heartbeat and, if Self has no lease, Version.
 	Self Member
 	// At is when the heartbeat was sent, by the sender's wall clock. If this clock was set
-	// back by at most MaxClockBack, At stays the same until the clock has caught up.
+	// back by at most MaxClockBack, At stays the same until the clock has caught up; only a
+	// new session begins a millisecond later.
 	At time.Time
 	// Timeout is how old a heartbeat may be.
 	Timeout time.Duration

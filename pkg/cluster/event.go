@@ -62,9 +62,9 @@ func (n *Node) Changes(ctx context.Context) iter.Seq[Event] {
 	}
 }
 
-// event returns the current event, and a channel that the next heartbeat closes. If this
-// node leads, event also returns a channel that yields when to check whether it still
-// does: its trust may end, or its lease be lost, between two heartbeats.
+// event returns the current event, and a channel that the next heartbeat or the next
+// session closes. If this node leads, event also returns a channel that yields when to check
+// whether it still does: its trust may end, or its lease be lost, between two heartbeats.
 func (n *Node) event() (e Event, next <-chan struct{}, again <-chan time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

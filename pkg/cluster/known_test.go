@@ -134,6 +134,29 @@ func TestSecondNodeOfAnAgentPublishes(t *testing.T) {
 	})
 }
 
+// A member that comes back after it was forgotten publishes again, although it knows the
+// same versions as before.
+func TestForgottenMemberPublishesAgain(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		m := clustertest.NewMemory()
+		join(t, m, "a", publish)
+		fixture.Wait(time.Second)
+		link := &network{Coordinator: m}
+		b := join(t, link, "b", publish)
+		fixture.Wait(settled)
+		link.set(true, nil)
+		fixture.Wait(27 * time.Hour)
+		if all, err := m.Known(t.Context(), "orders"); err != nil || all[b.Self().Key()] != nil {
+			t.Fatalf("after 27 hours: got %v, %v, want nothing of b", all, err)
+		}
+		link.set(false, nil)
+		fixture.Wait(2 * settled)
+		if all, err := m.Known(t.Context(), "orders"); err != nil || all[b.Self().Key()] == nil {
+			t.Errorf("after b came back: got %v, %v, want a publication of b", all, err)
+		}
+	})
+}
+
 // outdated answers some heartbeats with the result of an earlier one, like a digest that
 // was written before its reader read the leases.
 type outdated struct {

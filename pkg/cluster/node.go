@@ -44,7 +44,7 @@ type Node struct {
 	seenBy string        // the session that the state was returned to
 	ttl    time.Duration // the lease's TTL; 0 until the lease is first read
 	clean  bool          // whether the last holder of the node ID released it
-	turned chan struct{} // closed by the next heartbeat
+	turned chan struct{} // closed by the next heartbeat or the next session
 	err    error
 	done   chan struct{}
 
@@ -53,12 +53,16 @@ type Node struct {
 
 	// Only the heartbeat's goroutine uses these fields.
 	at        time.Time       // the time in the last heartbeat
+	confirmed time.Time       // the time in the last heartbeat that the backend recorded
+	sender    string          // the session in the last heartbeat
 	seen      []Member        // the result of the last heartbeat
 	expired   time.Duration   // the last time that this node expired old records
 	published Versions        // this node's last publication
 	due       time.Duration   // when the known versions are to be published; 0 if there is nothing new
 	renewed   <-chan struct{} // the agent's channel, requested before the lease was read
 	failures  int             // failed heartbeats in a row
+	failed    int             // failed heartbeats that report counts, since the last that succeeded
+	told      time.Duration   // when a failed heartbeat was last logged
 	namesake  time.Duration   // when another session with this name was first noticed or last logged; 0 if there is none
 	met       time.Duration   // when a session with this name was last noticed
 	record    Member          // this node's own record, as of the last heartbeat
@@ -121,10 +125,12 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		n.workers.Go(n.watchLease)
 	}
 	for failed := n.turn(ctx); failed != nil; failed = n.turn(ctx) {
+		n.report(ctx, failed) // ctx may have no deadline
 		if err := n.pause(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("cluster: no heartbeat of %q yet: %w: %w", cfg.Name, err, failed), n.Close())
 		}
 	}
+	n.report(ctx, nil)
 	n.workers.Go(n.loop)
 	for _, l := range cfg.Listeners {
 		n.workers.Go(func() { n.listen(l) })
@@ -143,21 +149,24 @@ func (n *Node) watchLease() {
 
 // loop sends heartbeats until the node ends.
 func (n *Node) loop() {
-	var told time.Duration // when a failure was last logged
-	failed := 0
 	for n.Err() == nil && n.pause(n.ctx) == nil {
-		err := n.turn(n.ctx)
-		switch now := n.clock.Monotonic(); {
-		case n.ctx.Err() != nil || n.Err() != nil:
-		case err != nil && !errors.Is(err, errUnrecorded):
-			if failed++; failed == 1 || now-told >= tellEvery {
-				n.cfg.Logger.Warn("cluster heartbeat failed", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", failed, "error", err)
-				told = now
-			}
-		case err == nil && failed > 0:
-			n.cfg.Logger.Info("cluster heartbeat succeeds again", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", failed)
-			failed = 0
+		n.report(n.ctx, n.turn(n.ctx))
+	}
+}
+
+// report logs the first of several failed heartbeats, then one per tellEvery, and the first
+// heartbeat that succeeds again.
+func (n *Node) report(ctx context.Context, err error) {
+	switch now := n.clock.Monotonic(); {
+	case ctx.Err() != nil || n.Err() != nil:
+	case err != nil && !errors.Is(err, errUnrecorded):
+		if n.failed++; n.failed == 1 || now-n.told >= tellEvery {
+			n.cfg.Logger.Warn("cluster heartbeat failed", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", n.failed, "error", err)
+			n.told = now
 		}
+	case err == nil && n.failed > 0:
+		n.cfg.Logger.Info("cluster heartbeat succeeds again", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", n.failed)
+		n.failed = 0
 	}
 }
 
@@ -212,7 +221,11 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	// The time in a heartbeat does not go back, although the wall clock may: a backend takes
 	// an earlier time for that of a late request, and does not record it. Only if the clock
 	// was far ahead, and is right again, it goes back at once.
-	if n.at.Before(wall) || n.at.Sub(wall) > MaxClockBack {
+	//
+	// Invariant: it goes back only if the record is certainly too far ahead for the backend,
+	// which may count milliseconds. The last heartbeat may not have arrived, so only a
+	// confirmed one counts.
+	if n.at.Before(wall) || n.confirmed.Sub(wall) > MaxClockBack+time.Second {
 		n.at = wall
 	}
 	if err := n.rotateIfSilent(); err != nil {
@@ -225,6 +238,13 @@ func (n *Node) turn(ctx context.Context) (err error) {
 		}
 	}
 	v, _ := n.view()
+	// Invariant: each session begins at a later time than those in the heartbeats of the
+	// previous one, so that none of these, if it arrives late, replaces the new session. A
+	// backend may count milliseconds.
+	if v.self.SessionID != n.sender {
+		n.at, n.sender = n.at.Add(time.Millisecond), v.self.SessionID
+		n.published = nil // it may have been forgotten with the previous session
+	}
 	one, cancel := context.WithTimeout(ctx, n.cfg.Timeout/3)
 	defer cancel()
 	first, _ := LowestSession(v.state)
@@ -237,6 +257,7 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	n.confirmed = n.at
 	if snap.Warning != nil {
 		n.cfg.Logger.Warn("cluster heartbeat", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", snap.Warning)
 	}
@@ -343,7 +364,8 @@ func (n *Node) expire(ctx context.Context) {
 	n.expired = now
 }
 
-// view returns the current view, and a channel that the next heartbeat closes.
+// view returns the current view, and a channel that the next heartbeat or the next session
+// closes.
 func (n *Node) view() (view, <-chan struct{}) {
 	if n.absent() {
 		return view{}, nil

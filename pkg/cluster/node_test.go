@@ -412,6 +412,29 @@ func TestEventWhenTheLeaderStepsDown(t *testing.T) {
 	})
 }
 
+// A follower whose heartbeats fail for longer than the time-out has a new session, which
+// knows no leader. It reports this by an event.
+func TestEventWhenTheLeaderIsUnknown(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		m := clustertest.NewMemory()
+		join(t, m, "a")
+		fixture.Wait(time.Second)
+		link := &network{Coordinator: m}
+		var told recorder
+		b := join(t, link, "b", func(c *cluster.Config) { c.Listeners = []cluster.Listener{told.listen} })
+		fixture.Wait(2 * settled)
+		if leader(b) != "a" {
+			t.Fatalf("got leader %q, want a", leader(b))
+		}
+		link.set(true, nil)
+		fixture.Wait(2 * timeout)
+		all := told.events()
+		if got := all[len(all)-1].Leader.Name; leader(b) != "" || got != "" {
+			t.Errorf("got leader %q, and %q in the last event; want none in both", leader(b), got)
+		}
+	})
+}
+
 // Start refuses a configuration that cannot work, with an error that names the field.
 func TestConfigChecks(t *testing.T) {
 	good := func() cluster.Config {

@@ -95,6 +95,9 @@ func (n *Node) rotateLocked() error {
 	// others.
 	n.times = times{heard: n.clock.Monotonic()}
 	n.now.self.SessionID = newSession()
+	// No leader is known to the new session, which Changes reports.
+	close(n.turned)
+	n.turned = make(chan struct{})
 	if n.cfg.Agent == nil {
 		return nil
 	}
@@ -130,9 +133,12 @@ func (n *Node) renewal() error {
 	n.now.self.Metadata = said(l.Metadata)
 	// If more than the time-out passed between two renewals, the node was silent between
 	// them, whenever in this time the process was frozen. A different node ID also begins
-	// a new incarnation.
+	// a new incarnation, unless beforeResume has begun it: others may have read the session
+	// in the claim.
 	sent := n.renewalSent()
-	if silent := n.times.recorded && sent-n.times.heard > n.trust(); silent || other {
+	silent := n.times.recorded && sent-n.times.heard > n.trust()
+	begun := !n.times.recorded && l.Metadata[metaSession] == n.now.self.SessionID
+	if silent || other && !begun {
 		if err := n.rotateLocked(); err != nil {
 			return err
 		}

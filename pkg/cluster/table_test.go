@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
@@ -361,5 +363,57 @@ func TestDroppedSessionIsNotInAnotherClaim(t *testing.T) {
 				t.Errorf("got a claim with the session %q, want one that is not %q", got, session)
 			}
 		}
+		if got, want := a.Self().SessionID, claims[len(claims)-1].Metadata["session_id"]; got != want {
+			t.Errorf("after the claim: got the session %q, want %q, which the claim has", got, want)
+		}
 	})
+}
+
+// The session in the claim of another node ID stays the session of the node. So other
+// members see one new session after a loss, even if the next renewal takes a while.
+func TestOneSessionAfterALoss(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		var r recorder
+		tab.leased(t, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{r.listen} })
+		client := &interrupted{Client: tab.Client("b")}
+		agent := fixture.Start(t, lease.Config{Store: lease.NewDynamoDB(client, tab.Name), Pool: "orders", Logger: silent, OnLost: lease.Reacquire})
+		b := join(t, dynamocoordinator.New(tab.Client("b"), tab.Name), "b", func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
+		fixture.Wait(settled)
+		before := b.Self().SessionID
+		tab.free(t, mustLease(t, agent))
+		seen := len(r.events())
+		client.armed = true // for the claim
+		fixture.Wait(2 * settled)
+		sessions := map[string]bool{}
+		for _, e := range r.events()[seen:] {
+			for m := range e.State.Members() {
+				if m.Name == "b" {
+					sessions[m.SessionID] = true
+				}
+			}
+		}
+		if after := b.Self().SessionID; after == before || len(sessions) != 1 || !sessions[after] {
+			t.Errorf("got the sessions %v of b, which was %s and is %s, want only a new one", sessions, before, after)
+		}
+	})
+}
+
+// interrupted is a client that, once it is armed, fails all writes for a while after the
+// next one.
+type interrupted struct {
+	*dynamodb.Client
+	armed bool
+	until time.Time
+}
+
+func (i *interrupted) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	if time.Now().Before(i.until) {
+		return nil, errors.New("throttled")
+	}
+	out, err := i.Client.UpdateItem(ctx, in, o...)
+	if err == nil && i.armed {
+		i.armed, i.until = false, time.Now().Add(7*time.Second)
+	}
+	return out, err
 }

@@ -80,6 +80,33 @@ func TestAnOutageIsFewLines(t *testing.T) {
 	})
 }
 
+// Start whose context has no deadline logs what it waits for, such as a lease in the table
+// of the coordinator, when it first fails and then once per minute.
+func TestStartSaysWhatItWaitsFor(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		leases, members := newTable(t, 4), newTable(t, 4)
+		agent := fixture.Start(t, lease.Config{Store: leases.Store("a"), Pool: "orders", Logger: silent})
+		var log lines
+		ended := make(chan error, 1)
+		go func() {
+			cfg := cluster.Config{Name: "a", Agent: agent, Coordinator: dynamocoordinator.New(members.Client("a"), members.Name)}
+			log.to(&cfg)
+			_, err := cluster.Start(t.Context(), cfg)
+			ended <- err
+		}()
+		fixture.Wait(5*time.Minute + 30*time.Second)
+		if got := log.count("give the coordinator the table of the lease"); got < 5 || got > 6 {
+			t.Errorf("after five minutes: got %d lines with the remedy, want 5 or 6: %s", got, log.text.String())
+		}
+		if err := agent.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, cluster.ErrLease) {
+			t.Errorf("after the agent was closed: got %v, want ErrLease", err)
+		}
+	})
+}
+
 // If the configuration of a node with a lease is impossible, Start returns an error that
 // names the problem: either the cluster does not have the name of the agent's pool, so
 // that no other node would see the member, or the name of the node does not fit into the

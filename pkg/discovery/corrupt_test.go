@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -98,6 +99,66 @@ func TestSweepPassesACorruptEntry(t *testing.T) {
 				if cleared != want || err == nil || !strings.Contains(err.Error(), fmt.Sprintf("orders#ep#shard#7 of node %d", agents[0].NodeID())) || !strings.Contains(err.Error(), "corrupt item") {
 					t.Errorf("sweep %d: got %d cleared, %v, want %d and an error that names the corrupt entry", round, cleared, err, want)
 				}
+			}
+		})
+	}
+}
+
+// A corrupt entry of the last holder of a node ID, which seems to be newer, keeps the next
+// holder neither from registering nor from leaving, even if the list has no room for it. It
+// is logged once.
+func TestRegisterBesideACorruptEntry(t *testing.T) {
+	for _, offers := range []int{1, maxOffers} {
+		t.Run(fmt.Sprintf("%d offers", offers), func(t *testing.T) {
+			client := dynamotest.Embedded(t)
+			table := dynamotest.CreateTable(t, client)
+			s := NewTable(client, table)
+			if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+				t.Fatal(err)
+			}
+			start := func() *lease.Agent {
+				t.Helper()
+				a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = a.Close() })
+				return a
+			}
+			first := start()
+			register(t, directory(t, Config{Store: s, Pool: "orders", Logger: silent}), first, Service{"old", at(1)}, Service{"older", at(1)})
+			broken := raw(t, client, table, "orders#svc#old", first.NodeID())
+			broken["version"], broken["addresses"] = &types.AttributeValueMemberN{Value: "9"}, str("by hand")
+			if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
+				t.Fatal(err)
+			}
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			second := start()
+			var log logged
+			d := directory(t, Config{Store: s, Pool: "orders", Logger: log.logger()})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var all []Offer
+			for i := range offers {
+				all = append(all, Service{fmt.Sprintf("new%d", i), at(2)})
+			}
+			if err := d.Register(ctx, second, all...); err != nil {
+				t.Fatalf("got %v, want %d services registered", err, offers)
+			}
+			reader := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
+			wantPorts(t, service(t, reader, "new0"), 2)
+			wantPorts(t, service(t, reader, "older"))
+			// The broken one is in the list if there is room.
+			if got, err := reader.Services().List(t.Context()); err != nil || len(got) != min(offers+1, maxOffers) {
+				t.Errorf("got %d services, %v, want %d", len(got), err, min(offers+1, maxOffers))
+			}
+			if err := d.Leave(ctx, second); err != nil {
+				t.Errorf("after Register: got %v, want nothing registered", err)
+			}
+			if got := strings.Count(log.String(), "a corrupt entry stays"); got != 1 {
+				t.Errorf("got %d lines about the corrupt entry, want 1: %s", got, log.String())
 			}
 		})
 	}

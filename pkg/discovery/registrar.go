@@ -35,6 +35,7 @@ type registrar struct {
 	session  session
 	revision int64
 	written  map[place]*Address // a nil address means that the entry in the table is unknown
+	broken   map[place]bool     // unwanted entries in written that are corrupt and seem to be newer
 	listed   map[place]bool     // the list in the table; nil means that it is unknown
 }
 
@@ -148,25 +149,37 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 				return err
 			}
 			r.written[p] = a
+			delete(r.broken, p)
 		}
 	}
 	if err := r.withdraw(wanted); err != nil {
 		return err
 	}
-	// A list names only what its holder offers, because Names returns all that is in it.
-	if r.listed == nil || len(r.listed) > len(wanted) {
-		return r.writeList(r.places(wanted))
+	// A list names only what its holder offers, because Names returns all that is in it, and
+	// what is broken.
+	if all := r.places(wanted); r.listed == nil || len(r.listed) > len(all) {
+		return r.writeList(all)
 	}
 	return nil
 }
 
-// withdraw clears the entries that are no longer wanted.
+// withdraw clears the entries that are no longer wanted. An entry that somebody broke, so
+// that it seems to be newer, stays, as it does in a sweep: it must not keep the holder of
+// this node ID from registering.
 func (r *registrar) withdraw(wanted map[place]*Address) error {
 	for _, p := range slices.Sorted(maps.Keys(r.written)) {
-		if wanted[p] == nil {
-			if err := r.put(p.in(r.dir.cfg.Pool), record{}); err != nil {
-				return err
-			}
+		if wanted[p] != nil || r.broken[p] {
+			continue
+		}
+		err := r.put(p.in(r.dir.cfg.Pool), record{})
+		var newer *newerError
+		switch {
+		case errors.As(err, &newer) && newer.now.Corrupt != nil:
+			r.broken[p] = true
+			r.dir.cfg.Logger.Warn("discovery: a corrupt entry stays until it is deleted", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
+		case err != nil:
+			return err
+		default:
 			delete(r.written, p)
 		}
 	}
@@ -184,7 +197,7 @@ func (r *registrar) begin(now session) error {
 		return err
 	}
 	r.session, r.revision = now, 0
-	r.written, r.listed = map[place]*Address{}, nil
+	r.written, r.broken, r.listed = map[place]*Address{}, map[place]bool{}, nil
 	for _, text := range old.Places {
 		if p, ok := parsePlace(text); ok {
 			r.written[p] = nil
@@ -193,14 +206,17 @@ func (r *registrar) begin(now session) error {
 	return nil
 }
 
-// places returns the wanted places, and those whose entries are not withdrawn yet.
+// places returns the wanted places, and those whose entries are not withdrawn yet. Broken
+// entries are left out if the list has no room for all of them.
 func (r *registrar) places(wanted map[place]*Address) map[place]bool {
 	all := map[place]bool{}
 	for p := range wanted {
 		all[p] = true
 	}
 	for p := range r.written {
-		all[p] = true
+		if !r.broken[p] || len(wanted)+len(r.broken) <= maxOffers {
+			all[p] = true
+		}
 	}
 	return all
 }

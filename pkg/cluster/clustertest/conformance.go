@@ -144,6 +144,7 @@ func newSession(t *testing.T, b Backend) {
 		m       cluster.Member
 		version int64
 	}{{first, 1}, {first, 1}, {second, 2}, {second, 2}} {
+		b.Age(t, time.Second) // a session begins later than the previous one's heartbeats
 		if got := beat(t, b, step.m)["a"]; !got.Same(step.m) || got.Version != step.version {
 			t.Errorf("got %+v, want version %d of %+v", got, step.version, step.m)
 		}

@@ -28,9 +28,10 @@ func sortKey(m cluster.Member) int64 {
 // time-out is not recorded again. The recorded time is the time at which the heartbeat
 // was sent, so a heartbeat that arrives late does not revive a member.
 //
-// Invariant: heartbeat_at goes back only by more than MaxClockBack. So a heartbeat that
-// arrives after later ones neither makes its session look older than it is, nor replaces a
-// later session. What a clock recorded that was far ahead is replaced at once.
+// Invariant: heartbeat_at goes back only by more than MaxClockBack, and a session begins
+// later than the heartbeats of the previous one. So a heartbeat that arrives after later
+// ones neither makes its session look older than it is, nor replaces a later session. What
+// a clock recorded that was far ahead is replaced at once.
 func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	m := b.Self
 	metadata := attributes{}
@@ -42,9 +43,9 @@ func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 		":metadata": &types.AttributeValueMemberM{Value: metadata},
 	}
 	partition, node := m.Cluster+"#node", sortKey(m)
-	const inOrder = "(heartbeat_at <= :now OR heartbeat_at > :ahead)"
+	const orAhead = " OR heartbeat_at > :ahead)"
 	values[":oldest"], values[":ahead"] = num(b.At.Add(-b.Timeout).UnixMilli()), num(b.At.Add(cluster.MaxClockBack).UnixMilli())
-	item, err := c.update(ctx, partition, node, "SET heartbeat_at = :now, member_name = :name, metadata = :metadata", "session_id = :session AND heartbeat_at >= :oldest AND "+inOrder, values)
+	item, err := c.update(ctx, partition, node, "SET heartbeat_at = :now, member_name = :name, metadata = :metadata", "session_id = :session AND heartbeat_at >= :oldest AND (heartbeat_at <= :now"+orAhead, values)
 	if item != nil || err != nil {
 		return err
 	}
@@ -52,9 +53,9 @@ func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	values[":zero"], values[":one"] = num(0), num(1)
 	item, err = c.update(ctx, partition, node,
 		"SET heartbeat_at = :now, member_name = :name, metadata = :metadata, session_id = :session, version = if_not_exists(version, :zero) + :one",
-		"attribute_not_exists(session_id) OR (session_id <> :session AND "+inOrder+")", values)
+		"attribute_not_exists(session_id) OR (session_id <> :session AND (heartbeat_at < :now"+orAhead+")", values)
 	if item == nil && err == nil {
-		return fmt.Errorf("%w: %q was silent for longer than %v, or its record has a heartbeat later than %s: after a clock was set back, wait until it has caught up", cluster.ErrDropped, m.Name, b.Timeout, protocol.Stamp(b.At))
+		return fmt.Errorf("%w: %q was silent for longer than %v, or its record has a heartbeat of %s or later: after a clock was set back, wait until it has caught up", cluster.ErrDropped, m.Name, b.Timeout, protocol.Stamp(b.At))
 	}
 	return err
 }

@@ -47,6 +47,7 @@ func TestLateHeartbeat(t *testing.T) {
 			{"at the same time", "one", 10, false, 10},
 			{"of the next session", "two", 20, false, 20},
 			{"late, of the previous session", "one", 19, true, 20},
+			{"late, of the previous session, at the same time", "one", 20, true, 20},
 			{"an hour ahead, and so of another session", "three", 3620, false, 3620},
 			{"right again", "three", 30, false, 30},
 			{"an hour ahead again", "four", 3640, false, 3640},

@@ -19,10 +19,12 @@ var discoveryMutants = []mutant{
 `, ``, discoveryOwn},
 	{"discovery: the list forgets what is not taken back yet", "pkg/discovery/registrar.go", `	for _, text := range old.Places {`, `	for _, text := range old.Places[:0] {`, discoveryOwn},
 	{"discovery: an agent of another pool registers", "pkg/discovery/directory.go", `case agent.Pool() != d.cfg.Pool:`, `case agent.Pool() == "":`, discoveryOwn},
-	{"discovery: the list names what was withdrawn", "pkg/discovery/registrar.go", `len(r.listed) > len(wanted) {`, `len(wanted) == 0 {`, discoveryOwn},
+	{"discovery: the list names what was withdrawn", "pkg/discovery/registrar.go", `len(r.listed) > len(all) {`, `len(wanted) == 0 {`, discoveryOwn},
 	{"discovery: a list in doubt counts as known", "pkg/discovery/registrar.go", `	r.listed = nil
 `, ``, discoveryOwn},
 	{"discovery: a list is too long", "pkg/discovery/registrar.go", `if len(r.places(wanted)) > maxOffers {`, `if len(r.places(wanted)) > 2*maxOffers {`, discoveryOwn},
+	{"discovery: a corrupt entry keeps its node ID from registering", "pkg/discovery/registrar.go", `errors.As(err, &newer) && newer.now.Corrupt != nil:`, `errors.As(err, &newer) && false:`, discoveryOwn},
+	{"discovery: a corrupt entry makes a list too long", "pkg/discovery/registrar.go", `!r.broken[p] || len(wanted)+len(r.broken) <= maxOffers {`, `p != "" {`, discoveryOwn},
 	{"discovery: an entry in doubt is not taken back", "pkg/discovery/registrar.go", `			r.written[p] = nil
 			if err`, `			if err`, discoveryOwn},
 	{"discovery: the sweep takes a lease that was read too early", "pkg/discovery/sweep.go", `l.version > r.Version ||`, `l.version != r.Version ||`, discoveryOwn},

@@ -87,7 +87,7 @@ class Calls(unittest.TestCase):
             for thread in threads:
                 thread.start()
             while not ids.requests:
-                pass
+                time.sleep(0.001)
             single = [ids.next() for _ in range(10)]
             self.assertEqual(made, [], "next waited for a large batch")
             for thread in threads:

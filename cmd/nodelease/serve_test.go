@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -111,7 +113,12 @@ func TestServeClients(t *testing.T) {
 				dynamotest.Missing(t, fmt.Sprintf("NOT TESTED: the client in examples/%s: %v", name, err))
 			}
 			socket := "unix:" + filepath.Join(t.TempDir(), "s")
-			for _, listen := range []string{"127.0.0.1:0", socket} {
+			addresses := []string{"127.0.0.1:0", socket}
+			if six, err := net.Listen("tcp", "[::1]:0"); err == nil {
+				six.Close()
+				addresses = append(addresses, "[::1]:0")
+			}
+			for _, listen := range addresses {
 				p, said, _ := serveOn(t, "--listen", listen)
 				client := exec.Command(program[0], program[1], "250") // two batches and a half
 				client.Dir = filepath.Join("..", "..", "examples", name)
@@ -146,6 +153,31 @@ func TestServeClientsAlone(t *testing.T) {
 		client := exec.Command(program[0], program[1:]...)
 		client.Dir = filepath.Join("..", "..", "examples", name)
 		client.Env = append(os.Environ(), "NODELEASE_SIDECAR=unix:"+filepath.Join(t.TempDir(), "none"), "PYTHONDONTWRITEBYTECODE=1")
+		out, err := client.CombinedOutput()
+		if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "is nodelease serve running there?") {
+			t.Errorf("%s: got %v, want one line with the remedy\n%s", name, err, out)
+		}
+	}
+}
+
+// If an answer breaks off, the clients report that, without a stack trace.
+func TestServeClientsCutOff(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		fmt.Fprint(w, `{"ids":[`)
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	for name, program := range map[string][]string{"python": {"python3", "example.py", "3"}, "node": {"node", "example.mjs", "3"}} {
+		if _, err := exec.LookPath(program[0]); err != nil {
+			t.Logf("NOT TESTED: the client in examples/%s: %v", name, err)
+			continue
+		}
+		client := exec.Command(program[0], program[1:]...)
+		client.Dir = filepath.Join("..", "..", "examples", name)
+		client.Env = append(os.Environ(), "NODELEASE_SIDECAR="+server.URL, "PYTHONDONTWRITEBYTECODE=1")
 		out, err := client.CombinedOutput()
 		if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "is nodelease serve running there?") {
 			t.Errorf("%s: got %v, want one line with the remedy\n%s", name, err, out)

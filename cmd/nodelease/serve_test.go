@@ -185,6 +185,41 @@ func TestServeClientsCutOff(t *testing.T) {
 	}
 }
 
+// When the sidecar closes a connection on its Unix socket, the client in Python connects to this socket again, not to port 80 of this
+// machine. It waits 10 s for an answer, as over TCP.
+func TestServeClientUnix(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: the client in examples/python:", err)
+	}
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		fmt.Fprint(w, `{"node_id":7}`)
+	}))
+	server.Listener.Close()
+	server.Listener = l
+	server.Start()
+	defer server.Close()
+	stranger := httptest.NewServer(http.NotFoundHandler())
+	defer stranger.Close()
+	_, port, _ := strings.Cut(stranger.Listener.Addr().String(), ":")
+	client := exec.Command("python3", "-c", `
+import http.client, nodelease, sys
+http.client.HTTPConnection.default_port = int(sys.argv[1])
+sidecar = nodelease.Sidecar()
+print(sidecar.node()["node_id"], sidecar.node()["node_id"], nodelease._connect(sidecar.address).sock.gettimeout())`, port)
+	client.Dir = filepath.Join("..", "..", "examples", "python")
+	client.Env = append(os.Environ(), "NODELEASE_SIDECAR=unix:"+socket, "PYTHONDONTWRITEBYTECODE=1")
+	if out, err := client.CombinedOutput(); err != nil || string(out) != "7 7 10.0\n" {
+		t.Errorf("got %v, want the node ID twice, and 10 s\n%s", err, out)
+	}
+}
+
 // An error names a port or a path that cannot be used, with the flag and the remedy.
 func TestListenRefused(t *testing.T) {
 	flags := database(t, "leases")

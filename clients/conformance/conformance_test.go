@@ -101,6 +101,7 @@ type step struct {
 	ID      string         `json:"id,omitempty"`
 	Sidecar string         `json:"sidecar,omitempty"`
 	Error   string         `json:"error,omitempty"`     // the expected error
+	Detail  string         `json:"detail,omitempty"`    // a part of the expected error's text
 	Count   int            `json:"count,omitempty"`     // the expected count
 	Within  int            `json:"within_ms,omitempty"` // the longest time, in ms, that the answer may take
 }
@@ -116,7 +117,7 @@ type answer struct {
 }
 
 func (a *adapter) do(s step) (got answer, err error) {
-	s.Error, s.Count, s.Within = "", 0, 0
+	s.Error, s.Detail, s.Count, s.Within = "", "", 0, 0
 	line, err := json.Marshal(s)
 	if err != nil {
 		return got, err
@@ -194,10 +195,10 @@ func TestCases(t *testing.T) {
 					if err == nil && got.Error == "" && len(got.IDs) > 0 {
 						err = all.add(s.layout, fmt.Sprint("step ", n), got.IDs, step.Op == "next" || step.Op == "batch")
 					}
-					if err != nil || got.Error != step.Error || step.Count != 0 && got.Count != step.Count {
+					if err != nil || got.Error != step.Error || !strings.Contains(got.Detail, step.Detail) || step.Count != 0 && got.Count != step.Count {
 						t.Fatalf("step %d, %+v: %v, error %q (%s), count %d", n, step, err, got.Error, got.Detail, got.Count)
 					}
-					want := map[string]int{"next": 1, "batch": step.N, "threads": step.Threads * step.N}[step.Op]
+					want := map[string]int{"next": 1, "batch": step.N, "beside": step.N + 1, "threads": step.Threads * step.N}[step.Op]
 					if step.Error == "" && want != 0 && len(got.IDs) != want {
 						t.Fatalf("step %d: got %d IDs, want %d", n, len(got.IDs), want)
 					}

@@ -8,6 +8,8 @@
 //	{"op":"batch","n":1000}              {"ids":[…]}, in ascending order
 //	{"op":"threads","threads":64,"n":9}  {"ids":[…]}: 9 from each thread
 //	{"op":"fork","n":9}                  {"ids":[…]}: 9 from the parent and 9 from the child; {} if the language cannot fork
+//	{"op":"beside","n":20000}            {"ids":[…],"count":1}: a batch, and an ID that is requested once the batch has begun; the count is 1 if
+//	                                     the ID was there before the batch ended
 //	{"op":"step","clock":"wall","ms":9}  {}: moves the boot, mono or wall clock forward or back; between steps the clocks stand still
 //	{"op":"begin"}                       {"count":0}: starts 64 virtual threads that make an ID each, and waits for another thread to end;
 //	                                     the count is how many of the 64 had an ID when that thread ended (Java only)

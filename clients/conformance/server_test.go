@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nodelease/nodelease/internal/app/sidecar"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -147,6 +148,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "garbage":
 		_, _ = w.Write([]byte(`<html>{"nonce":1}`))
 		return
+	case "bad gateway": // a proxy
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = w.Write([]byte("<html>Bad Gateway</html>"))
+		return
+	case "slow":
+		time.Sleep(30 * time.Millisecond)
+	case "few":
+		q := r.URL.Query()
+		q.Set("n", "100")
+		r.URL.RawQuery = q.Encode()
 	case "lost":
 		problem(http.StatusGone, mode)
 		return

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -111,7 +113,12 @@ func TestServeClients(t *testing.T) {
 				dynamotest.Missing(t, fmt.Sprintf("NOT TESTED: the client in examples/%s: %v", name, err))
 			}
 			socket := "unix:" + filepath.Join(t.TempDir(), "s")
-			for _, listen := range []string{"127.0.0.1:0", socket} {
+			addresses := []string{"127.0.0.1:0", socket}
+			if six, err := net.Listen("tcp", "[::1]:0"); err == nil {
+				six.Close()
+				addresses = append(addresses, "[::1]:0")
+			}
+			for _, listen := range addresses {
 				p, said, _ := serveOn(t, "--listen", listen)
 				client := exec.Command(program[0], program[1], "250") // two batches and a half
 				client.Dir = filepath.Join("..", "..", "examples", name)
@@ -150,6 +157,66 @@ func TestServeClientsAlone(t *testing.T) {
 		if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "is nodelease serve running there?") {
 			t.Errorf("%s: got %v, want one line with the remedy\n%s", name, err, out)
 		}
+	}
+}
+
+// If an answer breaks off, the clients report that, without a stack trace.
+func TestServeClientsCutOff(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		fmt.Fprint(w, `{"ids":[`)
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	for name, program := range map[string][]string{"python": {"python3", "example.py", "3"}, "node": {"node", "example.mjs", "3"}} {
+		if _, err := exec.LookPath(program[0]); err != nil {
+			t.Logf("NOT TESTED: the client in examples/%s: %v", name, err)
+			continue
+		}
+		client := exec.Command(program[0], program[1:]...)
+		client.Dir = filepath.Join("..", "..", "examples", name)
+		client.Env = append(os.Environ(), "NODELEASE_SIDECAR="+server.URL, "PYTHONDONTWRITEBYTECODE=1")
+		out, err := client.CombinedOutput()
+		if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "is nodelease serve running there?") {
+			t.Errorf("%s: got %v, want one line with the remedy\n%s", name, err, out)
+		}
+	}
+}
+
+// When the sidecar closes a connection on its Unix socket, the client in Python connects to this socket again, not to port 80 of this
+// machine. It waits 10 s for an answer, as over TCP.
+func TestServeClientUnix(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: the client in examples/python:", err)
+	}
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		fmt.Fprint(w, `{"node_id":7}`)
+	}))
+	server.Listener.Close()
+	server.Listener = l
+	server.Start()
+	defer server.Close()
+	stranger := httptest.NewServer(http.NotFoundHandler())
+	defer stranger.Close()
+	_, port, _ := strings.Cut(stranger.Listener.Addr().String(), ":")
+	client := exec.Command("python3", "-c", `
+import http.client, nodelease, sys
+http.client.HTTPConnection.default_port = int(sys.argv[1])
+sidecar = nodelease.Sidecar()
+print(sidecar.node()["node_id"], sidecar.node()["node_id"], nodelease._connect(sidecar.address).sock.gettimeout())`, port)
+	client.Dir = filepath.Join("..", "..", "examples", "python")
+	client.Env = append(os.Environ(), "NODELEASE_SIDECAR=unix:"+socket, "PYTHONDONTWRITEBYTECODE=1")
+	if out, err := client.CombinedOutput(); err != nil || string(out) != "7 7 10.0\n" {
+		t.Errorf("got %v, want the node ID twice, and 10 s\n%s", err, out)
 	}
 }
 

@@ -27,11 +27,11 @@ export class Sidecar {
   }
 
   async #ask(method, path) {
-    const { hostname, port, socketPath } = this.target;
+    const { port, socketPath } = this.target, hostname = this.target.hostname?.replace(/[[\]]/g, ""); // of IPv6
     const { status, text } = await new Promise((resolve, reject) => {
-      http.request({ hostname, port, socketPath, method, path, agent: this.#agent, timeout: 10_000 }, async (response) => {
-        resolve({ status: response.statusCode, text: (await response.toArray()).join("") });
-      }).on("error", ({ message }) => reject(new Error(`${this.address}: ${message}: is nodelease serve running there? See NODELEASE_SIDECAR`))).on("timeout", function () { this.destroy(new Error("no answer")); }).end();
+      const failed = ({ message }) => reject(new Error(`${this.address}: ${message}: is nodelease serve running there? See NODELEASE_SIDECAR`));
+      http.request({ hostname, port, socketPath, method, path, agent: this.#agent, timeout: 10_000 }, (response) =>
+        response.toArray().then((parts) => resolve({ status: response.statusCode, text: parts.join("") }), failed)).on("error", failed).on("timeout", function () { this.destroy(new Error("no answer")); }).end();
     });
     const answer = JSON.parse(text);
     if (status !== 200) throw new Error(`${answer.error}: ${answer.detail}; ${answer.remedy}`);

@@ -11,8 +11,7 @@ class Sidecar:
 
     def next_id(self):
         """A new ID. IDs are fetched in batches."""
-        if not self.ids:
-            self.ids = [int(i) for i in reversed(self._ask("POST", f"/v1/ids?n={self.batch}")["ids"])]
+        self.ids = self.ids or [int(i) for i in reversed(self._ask("POST", f"/v1/ids?n={self.batch}")["ids"])]
         return self.ids.pop()
 
     def _ask(self, method, path):
@@ -32,9 +31,10 @@ class Sidecar:
         return answer
 
 def _connect(address):
-    if not address.startswith("unix:"):
-        return http.client.HTTPConnection(address.removeprefix("http://"), timeout=10)
-    connection = http.client.HTTPConnection("localhost", timeout=10)
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.connect(address.removeprefix("unix:"))
+    unix = address.startswith("unix:")
+    connection = http.client.HTTPConnection("localhost" if unix else address.removeprefix("http://"), timeout=10)
+    if unix:
+        connection.auto_open, connection.sock = 0, socket.socket(socket.AF_UNIX)  # by itself it would connect to port 80
+        connection.sock.settimeout(10)
+        connection.sock.connect(address.removeprefix("unix:"))
     return connection

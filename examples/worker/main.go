@@ -26,7 +26,11 @@ import (
 func main() {
 	cfg := lease.Config{OnEvent: func(e lease.Event) { notice(os.Stderr, e) }}
 	err := lease.Run(context.Background(), cfg, func(ctx context.Context, agent *lease.Agent) error {
-		return work(ctx, agent, lines(os.Stdin), os.Stdout)
+		jobs, failed := lines(os.Stdin)
+		if err := work(ctx, agent, jobs, os.Stdout); err != nil {
+			return err
+		}
+		return <-failed
 	})
 	if err != nil {
 		log.Fatal(explain(err))
@@ -85,16 +89,23 @@ func work(ctx context.Context, agent *lease.Agent, jobs <-chan string, out io.Wr
 	}
 }
 
-// lines reads in a goroutine of its own, since a read cannot be cancelled.
-func lines(in io.Reader) <-chan string {
-	jobs := make(chan string)
+// lines reads in a goroutine of its own, since a read cannot be cancelled. After the last job, failed has the error that ended the
+// reading, or nil.
+func lines(in io.Reader) (jobs <-chan string, failed <-chan error) {
+	all, end := make(chan string), make(chan error, 1)
 	go func() {
-		defer close(jobs)
-		for s := bufio.NewScanner(in); s.Scan(); {
-			jobs <- s.Text()
+		defer close(all)
+		s := bufio.NewScanner(in)
+		for s.Scan() {
+			all <- s.Text()
 		}
+		err := s.Err()
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("a job of more than %d bytes, and none after it was done: split it: %w", bufio.MaxScanTokenSize, err)
+		}
+		end <- err
 	}()
-	return jobs
+	return all, end
 }
 
 // nextID waits until a suspension is over. While DynamoDB is out of reach for longer than the lease, no ID may be made, and the job can

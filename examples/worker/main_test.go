@@ -108,6 +108,23 @@ func TestExplain(t *testing.T) {
 	})
 }
 
+// A job that is too long is an error: the jobs after it are not done, and the process must not end as if they were.
+func TestLongJob(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\nb\n": "[a b] <nil>",
+		"a\n" + strings.Repeat("b", 70_000) + "\nc\n": "[a] a job of more than 65536 bytes, and none after it was done: split it: bufio.Scanner: token too long",
+	} {
+		jobs, failed := lines(strings.NewReader(in))
+		var done []string
+		for job := range jobs {
+			done = append(done, job)
+		}
+		if got := fmt.Sprint(done, <-failed); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 // Operators see the events that stop jobs, and how many events were dropped.
 func TestNotice(t *testing.T) {
 	var out strings.Builder

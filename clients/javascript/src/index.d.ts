@@ -25,7 +25,10 @@ export class Layout {
   readonly nodeLast: boolean
   /** Whether every ID fits in a number. */
   readonly javaScriptSafe: boolean
-  /** Decode an ID of this layout. In a narrow pool `node` includes the sequence's upper end. */
+  /**
+   * Decode an ID of this layout. In a narrow pool `node` includes the sequence's upper end. A number above
+   * 2^53-1 is a RangeError, since it is rounded: use a bigint or a string.
+   */
   decompose (id: bigint | string | number): Parts
 }
 
@@ -37,7 +40,7 @@ export function systemClocks (): number[]
 export interface Options {
   /** unix:/path or http://host:port. Default: NODELEASE_SIDECAR, or port 7373 of this machine. */
   sidecar?: string
-  /** How many ms a call may wait for a sidecar that does not answer. Default: 2000. */
+  /** How many ms a call may wait for a sidecar that does not answer; Infinity for no end. Default: 2000. */
   timeout?: number
   /** For tests. */
   clocks?: () => number[]

@@ -9,6 +9,7 @@ import { uptime } from 'node:os'
 const FIRST = 256 // size of the requested blocks: at first, and at most
 const MOST = 1 << 20
 const CHUNK = 4096 // IDs of a batch between two readings of the clocks
+const LONGEST = 2 ** 31 - 1 // ms of a timer: a longer one ends at once
 
 /** The base of all errors of this package. `word` is the sidecar's word for it, if it has one. */
 export class NodeleaseError extends Error {
@@ -28,7 +29,7 @@ export class Exhausted extends NodeleaseError {}
 export class ClockBehind extends NodeleaseError {}
 
 const errors = {
-  suspended: Fenced, lost: Fenced, closed: Fenced, busy: Exhausted, clock_behind: ClockBehind
+  __proto__: null, suspended: Fenced, lost: Fenced, closed: Fenced, busy: Exhausted, clock_behind: ClockBehind
 }
 
 /** The meaning of an ID's bits, from the highest down: time, node, sequence (or time, sequence, node). */
@@ -46,6 +47,7 @@ export class Layout {
 
   /** Decode an ID of this layout. */
   decompose (id) {
+    if (typeof id === 'number' && !Number.isSafeInteger(id)) throw new RangeError(`the number ${id} may not be the ID that was meant: numbers are exact only up to 2^53-1; use a bigint or a string`)
     id = BigInt(id)
     if (id < 0n || id >= 1n << 63n) throw new RangeError(`${id} is not an ID: use 0 to 2^63-1`)
     const bits = (from, n) => Number(id >> BigInt(from) & (1n << BigInt(n)) - 1n)
@@ -161,7 +163,9 @@ export class IdGenerator {
       const now = performance.now()
       if (i > before) got = now
       if (now > got + this.timeout) throw this.#late()
-      if (i < n) await this.#fetch(n - i)
+      if (i >= n) break
+      if (i > before) await null // calls that waited for this block, and got none of its IDs, come first
+      if (this.#used >= this.#count || this.#over()) await this.#fetch(n - i)
     }
     return out
   }
@@ -246,7 +250,7 @@ export class IdGenerator {
         answer.on('error', reject)
       })
       if (where.socketPath) r.setHeader('Host', 'localhost')
-      const timer = setTimeout(() => r.destroy(new Error('no answer in time')), left)
+      const timer = setTimeout(() => r.destroy(new Error('no answer in time')), Math.min(left, LONGEST))
       r.on('error', (e) => { clearTimeout(timer); reject(e) })
       r.end()
     })
@@ -258,7 +262,8 @@ export class IdGenerator {
     let b
     try { b = JSON.parse(body) } catch (e) { throw no(e.message) }
     if (status !== 200) {
-      const error = new (errors[b?.error] ?? NodeleaseError)(`${b?.detail}: ${b?.remedy}`, String(b?.error))
+      if (typeof b?.error !== 'string') throw no('no error')
+      const error = new (errors[b.error] ?? NodeleaseError)(`${b.detail}: ${b.remedy}`, b.error)
       if (error.word === 'lost' || error.word === 'closed') return error // the sidecar is restarting
       throw error
     }
@@ -284,5 +289,5 @@ export class IdGenerator {
     this.#fetched++
   }
 
-  #late () { return new SidecarUnavailable('the sidecar\'s answers take longer than blocks may be used') }
+  #late () { return new SidecarUnavailable(`no block from the sidecar at ${this.#address.text} in time: its answers take longer than blocks may be used, or too many other calls draw IDs`) }
 }

@@ -20,6 +20,12 @@ async function answer (c) {
       const one = async () => { const out = []; while (out.length < c.n) out.push(await ids.next()); return out }
       return { ids: (await Promise.all(Array.from({ length: c.threads }, one))).flat() }
     }
+    case 'beside': {
+      let ended = false
+      const batch = ids.batch(c.n).finally(() => { ended = true })
+      const id = await ids.next()
+      return { count: ended ? 0 : 1, ids: [id, ...await batch] }
+    }
     case 'step': clocks[c.clock] += c.ms; return {}
     case 'requests': return { count: ids.requests }
     case 'decode': {

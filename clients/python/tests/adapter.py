@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -50,6 +51,27 @@ async def tasks(ids: AsyncIdGenerator, threads: int, n: int) -> list[int]:
     return sum(await asyncio.gather(*(one() for _ in range(threads))), [])
 
 
+async def beside(ids: AsyncIdGenerator, n: int) -> tuple[list[int], int]:
+    batch = asyncio.create_task(ids.batch(n))
+    before = ids.requests
+    while ids.requests == before:
+        await asyncio.sleep(0)
+    id = await ids.next()
+    first = int(not batch.done())
+    return [id, *await batch], first
+
+
+def beside_thread(ids: IdGenerator, n: int) -> tuple[list[int], int]:
+    with ThreadPoolExecutor(1) as pool:
+        before = ids.requests
+        batch = pool.submit(ids.batch, n)
+        while ids.requests == before:
+            time.sleep(0.001)
+        id = ids.next()
+        first = int(not batch.done())
+        return [id, *batch.result()], first
+
+
 def threads(ids: IdGenerator, count: int, n: int) -> list[int]:
     with ThreadPoolExecutor(count) as pool:
         return sum(pool.map(lambda _: [ids.next() for _ in range(n)], range(count)), [])
@@ -74,6 +96,8 @@ async def serve(make: Any) -> None:
                     made = ids.batch(c["n"])
                 case "threads":
                     made = tasks(ids, c["threads"], c["n"]) if is_async else threads(ids, c["threads"], c["n"])
+                case "beside":
+                    made, out["count"] = await beside(ids, c["n"]) if is_async else beside_thread(ids, c["n"])
                 case "fork" if not is_async:
                     made = fork(ids, c["n"])
                 case "step":

@@ -38,24 +38,25 @@ class AsyncIdGenerator(Common):
         """Return n IDs that grow."""
         self._here()
         out: list[int] = []
-        end, lock = time.monotonic() + self.timeout, self._lock
-        try:
-            async with asyncio.timeout(self.timeout):  # the time that a call waits for others counts
-                await lock.acquire()
-        except TimeoutError:
-            raise self._late() from None
-        try:
-            while len(out) < n:
-                before = len(out)
+        end, lock = self._end(), self._lock
+        while len(out) < n:
+            before = len(out)
+            try:
+                async with asyncio.timeout(max(0, end - time.monotonic())):  # the time that a call waits for others counts
+                    await lock.acquire()
+            except TimeoutError:
+                raise self._late() from None
+            try:  # for one block at a time: other calls take IDs in between
                 self._blocks.take_into(out, n)
-                if len(out) > before:
-                    end = time.monotonic() + self.timeout
-                elif time.monotonic() > end:
-                    raise self._late()
                 if len(out) < n:
                     await self._fetch(n - len(out), end)
-        finally:
-            lock.release()
+                    self._blocks.take_into(out, n)
+            finally:
+                lock.release()
+            if len(out) > before:
+                end = self._end()
+            elif time.monotonic() > end:
+                raise self._late()
         return out
 
     async def __aiter__(self) -> Any:

@@ -12,6 +12,8 @@ from typing import Any, Iterator, NoReturn
 
 from ._core import boot_clock, wall_clock, Address, Blocks, Layout, NodeleaseError, SidecarUnavailable, parse_head
 
+_LONGEST = 2e6  # seconds, 23 days: neither locks nor sockets accept all longer ones
+
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -30,7 +32,8 @@ class Common:
 
     def __init__(self, sidecar: str | None, timeout: float) -> None:
         self._address = Address.parse(sidecar)
-        self._host = f"{self._address.host}:{self._address.port}" if self._address.host else "localhost"
+        host = f"[{self._address.host}]" if ":" in self._address.host else self._address.host  # IPv6
+        self._host = f"{host}:{self._address.port}" if host else "localhost"
         self.timeout = timeout  # seconds; may be changed
         self._blocks = Blocks()
         self._closed = False
@@ -54,12 +57,15 @@ class Common:
         if self._closed:
             raise NodeleaseError("the generator is closed")
 
+    def _end(self) -> float:
+        return time.monotonic() + min(self.timeout, _LONGEST)
+
     def _unavailable(self, e: BaseException) -> SidecarUnavailable:
         where = f"unix:{self._address.path}" if self._address.path else f"http://{self._host}"
         return SidecarUnavailable(f"no sidecar answers at {where} ({e or type(e).__name__}): start `nodelease serve`, or set NODELEASE_SIDECAR")
 
     def _late(self) -> SidecarUnavailable:
-        return self._unavailable(TimeoutError("no block in time: no answer, or answers that take longer than blocks may be used"))
+        return self._unavailable(TimeoutError("no block in time: no answer, answers that take longer than blocks may be used, or too many other calls"))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a generator cannot be copied or pickled: the copy would make the same IDs; create another one")
@@ -69,26 +75,32 @@ class IdGenerator(Common):
     """Makes IDs, from any thread. Close it, or use it as a context manager.
 
     `sidecar` is unix:/path or http://host:port; by default NODELEASE_SIDECAR, or port 7373 of this
-    machine. `timeout` is how many seconds a call may wait for a sidecar that does not answer.
+    machine. `timeout` is how many seconds a call may wait for a sidecar that does not answer, at
+    most 23 days.
     """
 
     def __init__(self, sidecar: str | None = None, *, timeout: float = 2.0) -> None:
         super().__init__(sidecar, timeout)
 
     def _forget(self) -> None:
-        self._lock = threading.Lock()
+        self._turn, self._lock = threading.Lock(), threading.Lock()
         self._socket: socket.socket | None = None  # not closed: the parent uses it
         super()._forget()
 
     @contextmanager
-    def _locked(self) -> Iterator[float]:
-        # The time that a call waits for other calls counts.
-        end = time.monotonic() + self.timeout
-        lock = self._lock  # a child of a fork has another one
-        if not lock.acquire(timeout=max(0, min(self.timeout, threading.TIMEOUT_MAX))):
+    def _locked(self, end: float) -> Iterator[None]:
+        # The time that a call waits for other calls counts. Only the one that has the turn waits for the lock:
+        # so a call that takes the lock again and again cannot overtake it.
+        turn, lock = self._turn, self._lock  # a child of a fork has others
+        if not turn.acquire(timeout=max(0, end - time.monotonic())):
             raise self._late()
         try:
-            yield end
+            if not lock.acquire(timeout=max(0, end - time.monotonic())):
+                raise self._late()
+        finally:
+            turn.release()
+        try:
+            yield
         finally:
             lock.release()
 
@@ -114,17 +126,18 @@ class IdGenerator(Common):
     def batch(self, n: int) -> list[int]:
         """Return n IDs that grow."""
         out: list[int] = []
-        lock = self._lock
-        with self._locked() as end:
-            while len(out) < n:
-                before = len(out)
+        end, lock = self._end(), self._lock
+        while len(out) < n:
+            before = len(out)
+            with self._locked(end):  # for one block at a time: other calls take IDs in between
                 self._blocks.take_into(out, n)
-                if len(out) > before:
-                    end = time.monotonic() + self.timeout
-                elif time.monotonic() > end:
-                    raise self._late()
                 if len(out) < n:
                     self._fetch(n - len(out), end)
+                    self._blocks.take_into(out, n)
+            if len(out) > before:
+                end = self._end()
+            elif time.monotonic() > end:
+                raise self._late()
         return out if self._lock is lock else self.batch(n)
 
     def __iter__(self) -> Iterator[int]:
@@ -188,7 +201,7 @@ class IdGenerator(Common):
 
     def close(self) -> None:
         """Drop the block and the connection."""
-        with self._lock:
+        with self._turn, self._lock:
             self._closed = True
             self._blocks.close()
             if self._socket is not None:

@@ -22,7 +22,7 @@ public final class IdGenerator implements AutoCloseable {
     private static final int MOST = 1 << 20;
     private static final int CHUNK = 4096; // IDs of a batch between two readings of the clocks
 
-    private final ReentrantLock lock = new ReentrantLock();
+    private final ReentrantLock lock = new ReentrantLock(true); // fair, so that a large batch does not overtake those that wait
     private final Condition restored = lock.newCondition();
     private final Sidecar sidecar;
     private final Clocks clocks;
@@ -52,7 +52,7 @@ public final class IdGenerator implements AutoCloseable {
      * A generator on a sidecar.
      *
      * @param sidecar unix:/path or http://host:port; null for NODELEASE_SIDECAR, or the default
-     * @param timeout how long a call may wait for a sidecar that does not answer
+     * @param timeout how long a call may wait for a sidecar that does not answer; 73 years at most
      */
     public IdGenerator(String sidecar, Duration timeout) {
         this(sidecar, timeout, new Clocks());
@@ -67,42 +67,46 @@ public final class IdGenerator implements AutoCloseable {
 
     /** Returns the next ID, from 0 to 2^63-1. */
     public long next() {
-        long until = enter();
-        try {
-            while (true) {
-                awaitRestore();
+        if (lock.tryLock()) {
+            try {
                 // The clocks are read before the ticket is taken.
-                if (next < end && !clocks.over(began, left)) {
+                if (!checkpoint && next < end && !clocks.over(began, left)) {
                     return id(next++);
                 }
-                until = patience(until);
-                fetch(1, until);
+            } finally {
+                lock.unlock();
             }
-        } finally {
-            lock.unlock();
         }
+        return batch(1)[0];
     }
 
     /** Returns n IDs that grow. */
     public long[] batch(int n) {
         long[] out = new long[n];
-        long until = enter();
-        try {
-            for (int i = 0; i < n; ) {
+        long until = 0;
+        String mine = null;
+        for (int i = 0; i < n; ) {
+            until = enter(until); // for one block at a time: other calls take IDs in between
+            try {
                 awaitRestore();
-                if (next < end && !clocks.over(began, left)) {
-                    int count = (int) Math.min(Math.min(n - i, end - next), CHUNK);
-                    for (int to = i + count; i < to; i++) {
+                if (mine != name) { // after a checkpoint, another process may return the IDs so far
+                    until = i > 0 ? 0 : until;
+                    i = 0;
+                    mine = name;
+                }
+                if (next >= end || clocks.over(began, left)) {
+                    fetch(n - i, until = patience(until));
+                }
+                while (i < n && next < end && !clocks.over(began, left)) {
+                    until = 0;
+                    for (int to = i + (int) Math.min(Math.min(n - i, end - next), CHUNK); i < to; i++) {
                         out[i] = id(next++);
                     }
-                    until = 0;
-                } else {
-                    until = patience(until);
-                    fetch(n - i, until);
                 }
+                until = patience(until);
+            } finally {
+                lock.unlock();
             }
-        } finally {
-            lock.unlock();
         }
         return out;
     }
@@ -158,11 +162,11 @@ public final class IdGenerator implements AutoCloseable {
     }
 
     /** Takes the lock. Returns the time at which the call gives up, if it had to wait: waiting counts. */
-    private long enter() {
-        if (lock.tryLock()) {
-            return 0;
+    private long enter(long until) {
+        if ((until == 0 || !lock.hasQueuedThreads()) && lock.tryLock()) {
+            return until;
         }
-        long until = patience(0);
+        until = patience(until);
         boolean interrupted = false;
         try {
             while (true) {
@@ -186,7 +190,7 @@ public final class IdGenerator implements AutoCloseable {
     private long patience(long until) {
         long now = System.nanoTime();
         if (until == 0) {
-            return now + timeout.toNanos();
+            return now + Math.min(TimeUnit.NANOSECONDS.convert(timeout), Long.MAX_VALUE / 4); // not more than the clock and timers can count
         }
         if (now - until > 0) {
             throw late();
@@ -195,7 +199,7 @@ public final class IdGenerator implements AutoCloseable {
     }
 
     private NodeleaseException late() {
-        return new NodeleaseException.SidecarUnavailable("no block from the sidecar at " + sidecar.name + " in time: it does not answer, or its answers take longer than blocks may be used", null);
+        return new NodeleaseException.SidecarUnavailable("no block from the sidecar at " + sidecar.name + " in time: it does not answer, its answers take longer than blocks may be used, or too many other calls draw IDs", null);
     }
 
     private void fetch(int need, long until) {
@@ -231,17 +235,16 @@ public final class IdGenerator implements AutoCloseable {
     /** Takes the block of an answer. Returns an error that a retry may resolve, throws any other. */
     private NodeleaseException accept(Sidecar.Answer answer, String nonce, Clocks.Reading before) throws IOException {
         Map<String, String> f = Sidecar.fields(answer.body());
-        if (answer.status() != 200) {
-            String word = f.getOrDefault("error", "");
-            NodeleaseException error = NodeleaseException.of(word, f.get("detail") + ": " + f.get("remedy"));
-            if (word.equals("lost") || word.equals("closed")) { // the sidecar is restarting
-                return error;
-            }
-            throw error;
-        }
         try {
-            if (f.get("nonce") == null) {
-                throw new IllegalArgumentException("no nonce");
+            if (f.get(answer.status() == 200 ? "nonce" : "error") == null) {
+                throw new IllegalArgumentException("neither a block nor an error");
+            }
+            if (answer.status() != 200) {
+                NodeleaseException error = NodeleaseException.of(f.get("error"), f.get("detail") + ": " + f.get("remedy"));
+                if (error.word().equals("lost") || error.word().equals("closed")) { // the sidecar is restarting
+                    return error;
+                }
+                throw error;
             }
             // A cached answer has been used before.
             if (!f.get("nonce").equals(nonce)) {

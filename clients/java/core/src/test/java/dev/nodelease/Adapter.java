@@ -110,6 +110,17 @@ public final class Adapter {
                     throw e.getCause() instanceof NodeleaseException known ? known : e;
                 }
                 return list(all);
+            case "beside":
+                long before = ids.requests();
+                ExecutorService two = threads(2);
+                Future<long[]> batch = two.submit(() -> ids.batch(Integer.parseInt(c.get("n"))));
+                while (ids.requests() == before) {
+                    Thread.sleep(1);
+                }
+                long id = two.submit(() -> ids.next()).get();
+                int count = batch.isDone() ? 0 : 1;
+                two.shutdown();
+                return list(LongStream.concat(LongStream.of(id), Arrays.stream(batch.get()))).replace("{", "{\"count\":" + count + ",");
             case "begin":
                 // Behind those that wait for the sidecar one more thread runs: with the only carrier
                 // pinned it would have to wait until they give up.

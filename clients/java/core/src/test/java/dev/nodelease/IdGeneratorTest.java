@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.net.httpserver.HttpServer;
 import java.net.InetAddress;
@@ -13,7 +14,11 @@ import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.temporal.ChronoUnit;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.stream.LongStream;
 import jdk.crac.Core;
 import jdk.crac.Resource;
 import org.junit.jupiter.api.Test;
@@ -21,6 +26,10 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** What the conformance suite cannot reach: checkpoints, the VMClock device, bad addresses. */
 class IdGeneratorTest {
+    static {
+        System.setProperty("sun.net.httpserver.nodelay", "true"); // otherwise each answer waits for an acknowledgement
+    }
+
     /** A sidecar that gives blocks of ten tickets. */
     private static HttpServer sidecar() throws Exception {
         HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
@@ -80,6 +89,83 @@ class IdGeneratorTest {
     void noSidecar(@TempDir Path dir) {
         try (IdGenerator ids = new IdGenerator("unix:" + dir.resolve("none"), Duration.ofMillis(50))) {
             assertInstanceOf(NodeleaseException.SidecarUnavailable.class, assertThrows(NodeleaseException.class, ids::next));
+        }
+    }
+
+    @Test
+    void aTimeoutWithoutEnd() throws Exception {
+        HttpServer server = sidecar();
+        for (Duration timeout : new Duration[] {ChronoUnit.FOREVER.getDuration(), Duration.ofDays(365_000), Duration.ofDays(365 * 250)}) {
+            try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), timeout)) {
+                assertEquals(25, LongStream.of(ids.batch(25)).distinct().count());
+            }
+        }
+        server.stop(0);
+    }
+
+    @Test
+    void callsTakeTurns() throws Exception {
+        HttpServer server = sidecar();
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1), new Adapter.Manual())) {
+            List<CompletableFuture<long[]>> large = new ArrayList<>();
+            for (int i = 0; i < 2; i++) {
+                CompletableFuture<long[]> made = new CompletableFuture<>();
+                new Thread(() -> made.complete(ids.batch(600))).start();
+                large.add(made);
+            }
+            while (ids.requests() == 0) {
+                Thread.sleep(1);
+            }
+            LongStream all = LongStream.of(LongStream.generate(ids::next).limit(10).toArray());
+            for (CompletableFuture<long[]> made : large) {
+                assertTrue(!made.isDone(), "next waited for a large batch");
+            }
+            for (CompletableFuture<long[]> made : large) {
+                assertTrue(LongStream.of(made.get()).boxed().toList().equals(LongStream.of(made.get()).sorted().boxed().toList()), "IDs do not grow");
+                all = LongStream.concat(all, LongStream.of(made.get()));
+            }
+            assertEquals(1210, all.distinct().count());
+        } finally {
+            server.stop(0);
+        }
+    }
+
+    /** A batch whose blocks are fetched before and after a checkpoint returns none of before: the checkpoint's other copy has those. */
+    @Test
+    void aCheckpointWithinABatch() throws Exception {
+        HttpServer server = sidecar();
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1), new Adapter.Manual())) {
+            CompletableFuture<long[]> made = new CompletableFuture<>();
+            new Thread(() -> made.complete(ids.batch(600))).start();
+            while (ids.requests() == 0) {
+                Thread.sleep(1);
+            }
+            ids.beforeCheckpoint();
+            long before = ids.requests();
+            assertTrue(before < 60, "the checkpoint waited for a large batch");
+            ids.afterRestore();
+            assertEquals((1 << 20) + 10 * before, Layout.DEFAULT.decompose(made.get()[0]).sequence() + 4096 * (made.get()[0] >>> 22), "an ID of before the checkpoint");
+            assertEquals(before + 60, ids.requests());
+        } finally {
+            server.stop(0);
+        }
+    }
+
+    @Test
+    void anErrorOfAnotherServer() throws Exception {
+        HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+        server.createContext("/", exchange -> {
+            byte[] body = "<html>Bad Gateway</html>".getBytes();
+            exchange.sendResponseHeaders(502, body.length);
+            exchange.getResponseBody().write(body);
+            exchange.close();
+        });
+        server.start();
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1))) {
+            String message = assertThrows(NodeleaseException.class, ids::next).getMessage();
+            assertTrue(message.contains("not the sidecar's (502"), message);
+        } finally {
+            server.stop(0);
         }
     }
 

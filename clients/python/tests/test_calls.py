@@ -1,0 +1,116 @@
+"""Addresses, time-outs, and calls beside each other, with a sidecar that gives blocks of ten IDs."""
+
+import asyncio
+import http.server
+import socket
+import threading
+import time
+import unittest
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from nodelease import AsyncIdGenerator, IdGenerator
+
+from test_vmclock import BODY
+
+LARGE = 3000  # IDs of a batch that needs hundreds of blocks
+
+
+class Sidecar(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, host: str) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, 0), Answers)
+        self.hosts: list[str] = []  # the requests' Host headers
+        self.first = 1 << 22
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    server: Sidecar
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # one packet for each answer: otherwise each waits for an acknowledgement
+
+    def do_POST(self) -> None:
+        self.server.hosts.append(self.headers["Host"])
+        self.server.first += 10
+        body = (BODY % (parse_qs(urlsplit(self.path).query)["nonce"][0], self.server.first)).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Calls(unittest.TestCase):
+    def serve(self, host: str = "127.0.0.1") -> str:
+        self.sidecar = Sidecar(host)
+        threading.Thread(target=self.sidecar.serve_forever, daemon=True).start()
+        self.addCleanup(self.sidecar.server_close)
+        self.addCleanup(self.sidecar.shutdown)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.sidecar.server_port}"
+
+    def test_an_ipv6_address_is_in_brackets(self) -> None:
+        try:
+            address = self.serve("::1")
+        except OSError:
+            self.skipTest("no IPv6 here")
+        with IdGenerator(address) as ids:
+            ids.next()
+
+        async def tasks() -> None:
+            async with AsyncIdGenerator(address) as ids:
+                await ids.next()
+
+        asyncio.run(tasks())
+        self.assertEqual(self.sidecar.hosts, [address.removeprefix("http://")] * 2)
+
+    def test_a_timeout_without_end(self) -> None:
+        address = self.serve()
+        for timeout in float("inf"), 1e300, 1e10:
+            with self.subTest(timeout), IdGenerator(address, timeout=timeout) as ids:
+                self.assertEqual(len(set(ids.batch(25))), 25)
+
+            async def tasks() -> None:
+                async with AsyncIdGenerator(address, timeout=timeout) as ids:
+                    self.assertEqual(len(set(await ids.batch(25))), 25)
+
+            with self.subTest(timeout, tasks=True):
+                asyncio.run(tasks())
+
+    def test_threads_take_turns(self) -> None:
+        with IdGenerator(self.serve(), timeout=60) as ids:
+            made: list[Any] = []
+            threads = [threading.Thread(target=lambda: made.append(ids.batch(LARGE))) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            while not ids.requests:
+                time.sleep(0.001)
+            single = [ids.next() for _ in range(10)]
+            self.assertEqual(made, [], "next waited for a large batch")
+            for thread in threads:
+                thread.join()
+            for batch in made:
+                self.assertEqual(batch, sorted(batch))
+            self.assertEqual(len({*single, *made[0], *made[1]}), 2 * LARGE + 10)
+
+    def test_tasks_take_turns(self) -> None:
+        async def tasks() -> None:
+            async with AsyncIdGenerator(address, timeout=60) as ids:
+                large = [asyncio.create_task(ids.batch(LARGE)) for _ in range(2)]
+                while not ids.requests:
+                    await asyncio.sleep(0)
+                single = [await ids.next() for _ in range(10)]
+                self.assertFalse(any(task.done() for task in large), "next waited for a large batch")
+                made = await asyncio.gather(*large)
+                self.assertEqual(made, [sorted(batch) for batch in made])
+                self.assertEqual(len({*single, *made[0], *made[1]}), 2 * LARGE + 10)
+
+        address = self.serve()
+        asyncio.run(tasks())
+
+
+if __name__ == "__main__":
+    unittest.main()

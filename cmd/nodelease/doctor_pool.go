@@ -250,9 +250,12 @@ func (d *doctor) otherPools(ctx context.Context) (map[string]*leasepool.Makers, 
 			if !ok {
 				continue
 			}
-			name, _, ofGroup := strings.Cut(key.Value, "#")
-			if ofGroup {
-				retiring[name] = append(retiring[name], numberIn(i, "node_id"))
+			name, part, other := strings.Cut(key.Value, "#")
+			if other {
+				// The partitions that are not groups, such as the reaper's, have no node IDs.
+				if _, err := strconv.Atoi(part); err == nil && numberIn(i, "node_id") >= 0 {
+					retiring[name] = append(retiring[name], numberIn(i, "node_id"))
+				}
 			} else if item, err := d.store.PoolItem(ctx, name); err == nil {
 				pools[name] = &leasepool.Makers{Item: item}
 			}

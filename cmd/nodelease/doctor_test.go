@@ -252,6 +252,15 @@ func TestDoctor(t *testing.T) {
 			w.seed("orders", 4)
 			w.seedAs("users", leasepool.Spec{Size: 8, ExcludeBelow: 4})
 		}, "other pools", fine, "none of the table's 2", ""},
+		{"two pools with separate node IDs, after the reaper", func(w *ward) {
+			w.seedAs("orders", leasepool.Spec{Size: 4})
+			w.seedAs("users", leasepool.Spec{Size: 8, ExcludeBelow: 4})
+			for _, p := range []string{"orders", "users"} {
+				if _, err := leasepool.Open(lease.NewDynamoDB(w.Client, w.table), p).Reap(w.t.Context()); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+		}, "other pools", fine, "none of the table's 2", ""},
 		{"no Scan", func(w *ward) { w.denied = "Scan" }, "other pools", skipped, "AccessDeniedException", ""},
 	} {
 		onEach(t, test.name, func(t *testing.T, w *ward) {

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/remedy"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -90,14 +91,7 @@ func (d *doctor) checkNumbers(l *listed) {
 	}
 	switch {
 	case there < want:
-		seed := fmt.Sprintf("seed --size %d --floor +1m", p.Size)
-		if p.ExcludeBelow > 0 {
-			seed += fmt.Sprintf(" --exclude-below %d", p.ExcludeBelow)
-		}
-		if narrow(p) {
-			seed += " --narrow"
-		}
-		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d node IDs are missing; if they were deleted, stop every process before seeding again, since their holders can make IDs until their reservations end", p.Pool, want-there, want), d.again(seed))
+		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d node IDs are missing; %s", p.Pool, want-there, want, remedy.Deleted), d.again(remedy.Seed(p)))
 	case p.Widening.State == protocol.WidenOpen && p.Widening.From.Before(l.at):
 		d.add("pool", warning, fmt.Sprintf("a change of the width of %s to %d bits was not finished; a starting task also finishes it if needed", p.Pool, p.Widening.Bits), d.again(fmt.Sprintf("resize --size %d", p.Size)))
 	case len(wrong) > 0:

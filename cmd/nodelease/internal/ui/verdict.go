@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/remedy"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -78,7 +79,7 @@ func (s *Server) judge(now time.Time) verdict {
 			Text: "Another program has written to the table. Leave the items alone; their node IDs are not leased.", Command: s.command("doctor")}
 	case c.of(missing) > 0:
 		return verdict{Kind: "missing", Level: levelWarn, Headline: countOf(c.of(missing), "node ID") + " not seeded",
-			Text: "They have no item, so they cannot be leased. Seeding again creates them and changes nothing else.", Command: s.command("seed --size " + strconv.Itoa(s.model.pool.Size))}
+			Text: "They have no item, so they cannot be leased; " + remedy.Deleted + ".", Command: s.command(remedy.Seed(s.model.pool))}
 	}
 	taken := 100 * float64(capacity-free) / float64(capacity)
 	full := s.history.fullIn()

@@ -121,8 +121,8 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	}
 	d.checkForged(report.Forged)
 	if len(report.Stuck) > 0 {
-		d.add("items", problem, fmt.Sprintf("stuck, reserved for hours ahead by a wrong clock: %s; they become free by themselves, and nothing can free them sooner; resize for more room until then", some(report.Stuck)),
-			d.again(fmt.Sprintf("resize --size %d", min(l.Pool.Size+len(report.Stuck), leasepool.MaxSize))))
+		how, fix := d.larger(l.Pool, l.Pool.Size+len(report.Stuck))
+		d.add("items", problem, fmt.Sprintf("stuck, reserved for hours ahead by a wrong clock: %s; they become free by themselves, and nothing can free them sooner; for more room until then, %s", some(report.Stuck), how), fix)
 	}
 	var old []int
 	for _, n := range l.Nodes {
@@ -163,14 +163,27 @@ func (d *doctor) checkForged(forged leasepool.Corrupt) {
 func (d *doctor) checkRoom(l *listed) {
 	s := l.stats()
 	text := fmt.Sprintf("%d of %d node IDs are held", s.Held, s.Capacity)
+	how, fix := d.larger(l.Pool, 2*l.Pool.Size)
 	switch {
 	case s.Held >= s.Capacity && s.Held > 0:
-		d.add("room", problem, text+": no task can start", d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, leasepool.MaxSize))))
+		d.add("room", problem, text+": no task can start; "+how, fix)
 	case 100*s.Held >= nearlyFull*max(s.Capacity, 1):
-		d.add("room", warning, text, d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, leasepool.MaxSize))))
+		d.add("room", warning, text+"; "+how, fix)
 	default:
 		d.add("room", fine, text, "")
 	}
+}
+
+// larger returns what makes the pool larger, and the command for it, if there is one.
+func (d *doctor) larger(p leasepool.Item, size int) (how, fix string) {
+	how, words := remedy.Larger(p, size)
+	switch {
+	case words != "":
+		fix = d.again(words)
+	case p.Size < leasepool.MaxSize: // it has outgrown its layout
+		fix = (&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --layout LAYOUT --floor TIME")
+	}
+	return how, fix
 }
 
 // checkReleases counts the holders that run each release of the library, oldest release

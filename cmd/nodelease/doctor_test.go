@@ -148,6 +148,10 @@ func (w *ward) examine() diagnosis {
 // The doctor reports each possible fault in one line, with the remedy, and changes nothing.
 func TestDoctor(t *testing.T) {
 	soon, long := time.Now().Add(10*time.Minute), time.Now().Add(-time.Hour)
+	two, err := leasepool.ParseLayout("41/1/21") // holds two node IDs
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name    string
 		prepare func(w *ward)
@@ -229,6 +233,15 @@ func TestDoctor(t *testing.T) {
 		}, "items", problem, "stuck", "nodelease resize --size 5"},
 		{"forgotten", func(w *ward) { w.seed("orders", 4); w.put(number(1, long, nil)) }, "items", warning, "is the reaper running? node ID 1", "nodelease reap"},
 		{"exhausted", func(w *ward) { w.seed("orders", 1); w.put(number(0, soon, nil)) }, "room", problem, "no task can start", "nodelease resize --size 2"},
+		{"the layout is exhausted", func(w *ward) {
+			w.seedAs("orders", leasepool.Spec{Size: 2, Layout: two})
+			w.put(number(0, soon, nil))
+			w.put(number(1, soon, nil))
+		}, "room", problem, "no task can start; move the fleet to another pool", "nodelease seed --size N --layout LAYOUT --floor TIME"},
+		{"stuck in a layout without room", func(w *ward) {
+			w.seedAs("orders", leasepool.Spec{Size: 2, Layout: two})
+			w.put(map[string]any{"pool_group": "orders#0", "node_id": 1, "version": 0, "reserved_until": time.Now().Add(9 * time.Hour).UnixMilli()})
+		}, "items", problem, "for more room until then, move the fleet to another pool", "--pool NEW"},
 		{"two releases", func(w *ward) {
 			w.seed("orders", 9)
 			w.put(number(1, soon, map[string]any{"metadata": map[string]string{"lib": "v1.0.0"}}))

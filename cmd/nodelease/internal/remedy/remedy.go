@@ -23,3 +23,21 @@ func Seed(p protocol.PoolItem) string {
 	}
 	return words
 }
+
+// Larger returns what makes a pool larger, and the words of the command if that is a resize,
+// to size node IDs or to as many as the pool can have.
+func Larger(p protocol.PoolItem, size int) (how, words string) {
+	most := protocol.MaxPoolSize
+	for _, l := range []*protocol.IDLayout{p.Layout, p.LayoutBefore} { // as a resize checks it
+		if l != nil {
+			most = min(most, 1<<l.NodeBits)
+		}
+	}
+	switch {
+	case p.Limit() < most: // in a narrow pool, a resize also starts to widen
+		return "resize the pool", fmt.Sprintf("resize --size %d", min(size, most))
+	case most < protocol.MaxPoolSize:
+		return "move the fleet to another pool, since this one's layout holds no more node IDs (“A pool outgrows its layout” in docs/operations.md)", ""
+	}
+	return "divide the fleet, since no pool can be larger", ""
+}

@@ -37,7 +37,7 @@ func TestVerdict(t *testing.T) {
 		{map[lease.State]int{lease.Held: 10, lease.Cooling: 50, lease.Free: 4}, "nearly full", levelWarn, "Nearly full: 4 of 64 node IDs are free", "--size 128"},
 		{map[lease.State]int{lease.Held: 1024}, "full", levelBad, "Full: all 1,024 node IDs are taken", "--size 2048"},
 		{map[lease.State]int{lease.Held: 60, lease.Cooling: 4}, "full", levelBad, "Full: all 64 node IDs are taken", "--size 128"},
-		{map[lease.State]int{lease.Held: protocol.MaxPoolSize}, "full", levelBad, "Full: all 65,536", "--size 65536"},
+		{map[lease.State]int{lease.Held: protocol.MaxPoolSize}, "full", levelBad, "Full: all 65,536", "doctor"},
 		{map[lease.State]int{lease.Held: 41, lease.Expired: 531}, "mostly expired", levelBad, "531 of 572 holders have stopped renewing", "doctor"},
 		{map[lease.State]int{lease.Held: 60, lease.Expired: 1, lease.Free: 900}, "expired", levelWarn, "1 holder stopped renewing", ""},
 		{map[lease.State]int{lease.Free: 9, corrupt: 2}, "corrupt", levelWarn, "2 items cannot be read", "doctor"},
@@ -62,6 +62,24 @@ func TestVerdictOfMissingNodeIDs(t *testing.T) {
 	}
 	if want := "stop every process"; !strings.Contains(v.Text, want) {
 		t.Errorf("got %q, want %q in it", v.Text, want)
+	}
+}
+
+// A full pool that its layout keeps from growing is not told to resize, unless its width can grow.
+func TestVerdictOfAFullLayout(t *testing.T) {
+	s := pooled(map[lease.State]int{lease.Held: 1024})
+	l := protocol.LayoutOf(snowflake.Default())
+	s.model.pool.Layout = &l
+	v := s.judge(time.Now())
+	if want := "nodelease doctor --table leases"; v.Command != want {
+		t.Errorf("got %q, want %q", v.Command, want)
+	}
+	if want := "move the fleet to another pool"; !strings.Contains(v.Text, want) {
+		t.Errorf("got %q, want %q in it", v.Text, want)
+	}
+	s.model.pool.Numbers, s.model.pool.Eras = 512, snowflake.Eras{{NodeBits: 9}}
+	if got, want := s.judge(time.Now()).Command, "nodelease resize --size 1024 --table leases"; got != want {
+		t.Errorf("narrow: got %q, want %q", got, want)
 	}
 }
 

@@ -49,6 +49,9 @@ func (d *doctor) checkPool(ctx context.Context) {
 		d.add("pool", problem, plain(err), "")
 		return
 	}
+	if before := item.LayoutBefore; before != nil {
+		d.add("layout", problem, fmt.Sprintf("a set-layout of %s, which had %s, was not finished: no process can begin to make IDs; run it again with the layout that all IDs are to have", d.pool, leasepool.LayoutName(before.Snowflake())), d.again("set-layout LAYOUT"))
+	}
 	d.checkNumbers(l)
 	d.checkItems(ctx, l)
 	d.checkRoom(l)

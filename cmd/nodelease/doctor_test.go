@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -199,6 +200,17 @@ func TestDoctor(t *testing.T) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 4, "version": 0, "reserved_until": 1})
 		}, "pool", problem, "not finished: node ID 4", "nodelease resize --size 4"},
+		{"layout unfinished", func(w *ward) {
+			w.seedAs("orders", leasepool.Spec{Size: 2, Layout: two})
+			store := lease.NewDynamoDB(w.Client, w.table)
+			item, err := store.PoolItem(w.t.Context(), "orders")
+			if err == nil {
+				_, err = store.WritePool(w.t.Context(), protocol.SuspendLayout{Pool: "orders", Revision: item.Revision})
+			}
+			if err != nil {
+				w.t.Fatal(err)
+			}
+		}, "layout", problem, "a set-layout of orders, which had 41/1/21, was not finished", "nodelease set-layout LAYOUT --table "},
 		{"format", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 99, "pool_size": 4})
 		}, "pool", problem, "item format 99", "go install"},

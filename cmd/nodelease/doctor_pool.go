@@ -78,20 +78,23 @@ func (d *doctor) checkHalfSeeded(ctx context.Context) {
 // that all others are retired.
 func (d *doctor) checkNumbers(l *listed) {
 	p := l.Pool
-	there := len(l.Corrupt)
-	var wrong []int
-	for _, n := range l.Nodes {
-		if n.NodeID >= p.ExcludeBelow && n.NodeID < p.Size {
+	there := 0
+	count := func(n int) {
+		if n >= p.ExcludeBelow && n < p.Limit() { // a narrow pool gets the others when it widens
 			there++
 		}
+	}
+	for n := range l.Corrupt {
+		count(n)
+	}
+	var wrong []int
+	for _, n := range l.Nodes {
+		count(n.NodeID)
 		if n.Retired != (n.NodeID >= p.Size) {
 			wrong = append(wrong, n.NodeID)
 		}
 	}
-	want := p.Size - p.ExcludeBelow
-	if narrow(p) { // the other groups are created when the width grows
-		want = min(p.Size, p.Numbers) - p.ExcludeBelow
-	}
+	want := p.Limit() - p.ExcludeBelow
 	switch {
 	case there < want:
 		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d node IDs are missing; %s", p.Pool, want-there, want, remedy.Deleted), d.again(remedy.Seed(p)))

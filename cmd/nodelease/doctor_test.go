@@ -188,6 +188,11 @@ func TestDoctor(t *testing.T) {
 		{"node IDs missing", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 300, "open_groups": 2, "exclude_below": 10})
 		}, "pool", problem, "290 of its 290 node IDs are missing", "nodelease seed --size 300 --floor +1m --exclude-below 10"},
+		{"a node ID missing, and an item beyond the pool corrupt", func(w *ward) {
+			w.seed("orders", 4)
+			w.put(map[string]any{"pool_group": "orders#0", "node_id": 9, "version": "three"})
+			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 5, "open_groups": 1, "exclude_below": 0})
+		}, "pool", problem, "1 of its 5 node IDs are missing", "nodelease seed --size 5"},
 		{"narrow", func(w *ward) { w.seedAs("orders", leasepool.Spec{Size: 1000, Narrow: true}) }, "pool", fine, "has all of its 512 node IDs", ""},
 		{"width unfinished", func(w *ward) {
 			w.seed("orders", 4)

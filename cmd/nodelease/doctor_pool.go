@@ -79,17 +79,17 @@ func (d *doctor) checkHalfSeeded(ctx context.Context) {
 func (d *doctor) checkNumbers(l *listed) {
 	p := l.Pool
 	there := 0
-	count := func(n int) {
+	see := func(n int) {
 		if n >= p.ExcludeBelow && n < p.Limit() { // a narrow pool gets the others when it widens
 			there++
 		}
 	}
 	for n := range l.Corrupt {
-		count(n)
+		see(n)
 	}
 	var wrong []int
 	for _, n := range l.Nodes {
-		count(n.NodeID)
+		see(n.NodeID)
 		if n.Retired != (n.NodeID >= p.Size) {
 			wrong = append(wrong, n.NodeID)
 		}

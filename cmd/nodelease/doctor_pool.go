@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -63,8 +64,8 @@ func (d *doctor) checkPool(ctx context.Context) {
 // which a seed writes last.
 func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	const size = "seed --size N"
-	g, err := d.store.Group(ctx, d.pool, 0)
-	switch n := len(g.Leases) + len(g.Corrupt); {
+	n, err := d.countAll(ctx)
+	switch {
 	case err != nil:
 		d.add("pool", problem, plain(err), "")
 	case n > 0:
@@ -72,6 +73,30 @@ func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	default:
 		d.add("pool", problem, fmt.Sprintf("%s is not seeded", d.pool), d.again(size))
 	}
+}
+
+// countAll counts the node IDs in all groups that a pool can have. The first groups may be
+// excluded, so an empty one means nothing.
+func (d *doctor) countAll(ctx context.Context) (n int, err error) {
+	const readers = 16
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range readers {
+		wg.Go(func() {
+			for g := i; g < leasepool.MaxSize/protocol.GroupSize; g += readers {
+				got, failed := d.store.Group(ctx, d.pool, g)
+				mu.Lock()
+				n += len(got.Leases) + len(got.Corrupt)
+				err = cmp.Or(err, failed)
+				mu.Unlock()
+				if failed != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return n, err
 }
 
 // checkNumbers checks that all node IDs below the pool's size exist and are in use, and

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/remedy"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -48,6 +50,9 @@ func (d *doctor) checkPool(ctx context.Context) {
 		d.add("pool", problem, plain(err), "")
 		return
 	}
+	if before := item.LayoutBefore; before != nil {
+		d.add("layout", problem, fmt.Sprintf("a set-layout of %s, which had %s, was not finished: no process can begin to make IDs; run it again with the layout that all IDs are to have", d.pool, leasepool.LayoutName(before.Snowflake())), d.again("set-layout LAYOUT"))
+	}
 	d.checkNumbers(l)
 	d.checkItems(ctx, l)
 	d.checkRoom(l)
@@ -59,8 +64,8 @@ func (d *doctor) checkPool(ctx context.Context) {
 // which a seed writes last.
 func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	const size = "seed --size N"
-	g, err := d.store.Group(ctx, d.pool, 0)
-	switch n := len(g.Leases) + len(g.Corrupt); {
+	n, err := d.countAll(ctx)
+	switch {
 	case err != nil:
 		d.add("pool", problem, plain(err), "")
 	case n > 0:
@@ -70,34 +75,54 @@ func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	}
 }
 
+// countAll counts the node IDs in all groups that a pool can have. The first groups may be
+// excluded, so an empty one means nothing.
+func (d *doctor) countAll(ctx context.Context) (n int, err error) {
+	const readers = 16
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range readers {
+		wg.Go(func() {
+			for g := i; g < leasepool.MaxSize/protocol.GroupSize; g += readers {
+				got, failed := d.store.Group(ctx, d.pool, g)
+				mu.Lock()
+				n += len(got.Leases) + len(got.Corrupt)
+				err = cmp.Or(err, failed)
+				mu.Unlock()
+				if failed != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return n, err
+}
+
 // checkNumbers checks that all node IDs below the pool's size exist and are in use, and
 // that all others are retired.
 func (d *doctor) checkNumbers(l *listed) {
 	p := l.Pool
-	there := len(l.Corrupt)
-	var wrong []int
-	for _, n := range l.Nodes {
-		if n.NodeID >= p.ExcludeBelow && n.NodeID < p.Size {
+	there := 0
+	see := func(n int) {
+		if n >= p.ExcludeBelow && n < p.Limit() { // a narrow pool gets the others when it widens
 			there++
 		}
+	}
+	for n := range l.Corrupt {
+		see(n)
+	}
+	var wrong []int
+	for _, n := range l.Nodes {
+		see(n.NodeID)
 		if n.Retired != (n.NodeID >= p.Size) {
 			wrong = append(wrong, n.NodeID)
 		}
 	}
-	want := p.Size - p.ExcludeBelow
-	if narrow(p) { // the other groups are created when the width grows
-		want = min(p.Size, p.Numbers) - p.ExcludeBelow
-	}
+	want := p.Limit() - p.ExcludeBelow
 	switch {
 	case there < want:
-		seed := fmt.Sprintf("seed --size %d --floor +1m", p.Size)
-		if p.ExcludeBelow > 0 {
-			seed += fmt.Sprintf(" --exclude-below %d", p.ExcludeBelow)
-		}
-		if narrow(p) {
-			seed += " --narrow"
-		}
-		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d node IDs are missing; if they were deleted, stop every process before seeding again, since their holders can make IDs until their reservations end", p.Pool, want-there, want), d.again(seed))
+		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d node IDs are missing; %s", p.Pool, want-there, want, remedy.Deleted), d.again(remedy.Seed(p)))
 	case p.Widening.State == protocol.WidenOpen && p.Widening.From.Before(l.at):
 		d.add("pool", warning, fmt.Sprintf("a change of the width of %s to %d bits was not finished; a starting task also finishes it if needed", p.Pool, p.Widening.Bits), d.again(fmt.Sprintf("resize --size %d", p.Size)))
 	case len(wrong) > 0:
@@ -127,8 +152,8 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	}
 	d.checkForged(report.Forged)
 	if len(report.Stuck) > 0 {
-		d.add("items", problem, fmt.Sprintf("stuck, reserved for hours ahead by a wrong clock: %s; they become free by themselves, and nothing can free them sooner; resize for more room until then", some(report.Stuck)),
-			d.again(fmt.Sprintf("resize --size %d", min(l.Pool.Size+len(report.Stuck), leasepool.MaxSize))))
+		how, fix := d.larger(l.Pool, l.Pool.Size+len(report.Stuck))
+		d.add("items", problem, fmt.Sprintf("stuck, reserved for hours ahead by a wrong clock: %s; they become free by themselves, and nothing can free them sooner; for more room until then, %s", some(report.Stuck), how), fix)
 	}
 	var old []int
 	for _, n := range l.Nodes {
@@ -169,14 +194,27 @@ func (d *doctor) checkForged(forged leasepool.Corrupt) {
 func (d *doctor) checkRoom(l *listed) {
 	s := l.stats()
 	text := fmt.Sprintf("%d of %d node IDs are held", s.Held, s.Capacity)
+	how, fix := d.larger(l.Pool, 2*l.Pool.Size)
 	switch {
 	case s.Held >= s.Capacity && s.Held > 0:
-		d.add("room", problem, text+": no task can start", d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, leasepool.MaxSize))))
+		d.add("room", problem, text+": no task can start; "+how, fix)
 	case 100*s.Held >= nearlyFull*max(s.Capacity, 1):
-		d.add("room", warning, text, d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, leasepool.MaxSize))))
+		d.add("room", warning, text+"; "+how, fix)
 	default:
 		d.add("room", fine, text, "")
 	}
+}
+
+// larger returns what makes the pool larger, and the command for it, if there is one.
+func (d *doctor) larger(p leasepool.Item, size int) (how, fix string) {
+	how, words := remedy.Larger(p, size)
+	switch {
+	case words != "":
+		fix = d.again(words)
+	case p.Size < leasepool.MaxSize: // it has outgrown its layout
+		fix = (&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --layout LAYOUT --floor TIME")
+	}
+	return how, fix
 }
 
 // checkReleases counts the holders that run each release of the library, oldest release
@@ -250,9 +288,12 @@ func (d *doctor) otherPools(ctx context.Context) (map[string]*leasepool.Makers, 
 			if !ok {
 				continue
 			}
-			name, _, ofGroup := strings.Cut(key.Value, "#")
-			if ofGroup {
-				retiring[name] = append(retiring[name], numberIn(i, "node_id"))
+			name, part, other := strings.Cut(key.Value, "#")
+			if other {
+				// The partitions that are not groups, such as the reaper's, have no node IDs.
+				if _, err := strconv.Atoi(part); err == nil && numberIn(i, "node_id") >= 0 {
+					retiring[name] = append(retiring[name], numberIn(i, "node_id"))
+				}
 			} else if item, err := d.store.PoolItem(ctx, name); err == nil {
 				pools[name] = &leasepool.Makers{Item: item}
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -148,6 +149,10 @@ func (w *ward) examine() diagnosis {
 // The doctor reports each possible fault in one line, with the remedy, and changes nothing.
 func TestDoctor(t *testing.T) {
 	soon, long := time.Now().Add(10*time.Minute), time.Now().Add(-time.Hour)
+	two, err := leasepool.ParseLayout("41/1/21") // holds two node IDs
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name    string
 		prepare func(w *ward)
@@ -180,9 +185,17 @@ func TestDoctor(t *testing.T) {
 		{"half-seeded", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 1, "version": 0, "reserved_until": 1})
 		}, "pool", problem, "half-seeded: it has at least 1 node IDs", "nodelease seed --size N"},
+		{"half-seeded above the first group", func(w *ward) {
+			w.put(map[string]any{"pool_group": "orders#2", "node_id": 600, "version": 0, "reserved_until": 1})
+		}, "pool", problem, "half-seeded: it has at least 1 node IDs", "nodelease seed --size N"},
 		{"node IDs missing", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 300, "open_groups": 2, "exclude_below": 10})
 		}, "pool", problem, "290 of its 290 node IDs are missing", "nodelease seed --size 300 --floor +1m --exclude-below 10"},
+		{"a node ID missing, and an item beyond the pool corrupt", func(w *ward) {
+			w.seed("orders", 4)
+			w.put(map[string]any{"pool_group": "orders#0", "node_id": 9, "version": "three"})
+			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 5, "open_groups": 1, "exclude_below": 0})
+		}, "pool", problem, "1 of its 5 node IDs are missing", "nodelease seed --size 5"},
 		{"narrow", func(w *ward) { w.seedAs("orders", leasepool.Spec{Size: 1000, Narrow: true}) }, "pool", fine, "has all of its 512 node IDs", ""},
 		{"width unfinished", func(w *ward) {
 			w.seed("orders", 4)
@@ -195,6 +208,17 @@ func TestDoctor(t *testing.T) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 4, "version": 0, "reserved_until": 1})
 		}, "pool", problem, "not finished: node ID 4", "nodelease resize --size 4"},
+		{"layout unfinished", func(w *ward) {
+			w.seedAs("orders", leasepool.Spec{Size: 2, Layout: two})
+			store := lease.NewDynamoDB(w.Client, w.table)
+			item, err := store.PoolItem(w.t.Context(), "orders")
+			if err == nil {
+				_, err = store.WritePool(w.t.Context(), protocol.SuspendLayout{Pool: "orders", Revision: item.Revision})
+			}
+			if err != nil {
+				w.t.Fatal(err)
+			}
+		}, "layout", problem, "a set-layout of orders, which had 41/1/21, was not finished", "nodelease set-layout LAYOUT --table "},
 		{"format", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 99, "pool_size": 4})
 		}, "pool", problem, "item format 99", "go install"},
@@ -229,6 +253,15 @@ func TestDoctor(t *testing.T) {
 		}, "items", problem, "stuck", "nodelease resize --size 5"},
 		{"forgotten", func(w *ward) { w.seed("orders", 4); w.put(number(1, long, nil)) }, "items", warning, "is the reaper running? node ID 1", "nodelease reap"},
 		{"exhausted", func(w *ward) { w.seed("orders", 1); w.put(number(0, soon, nil)) }, "room", problem, "no task can start", "nodelease resize --size 2"},
+		{"the layout is exhausted", func(w *ward) {
+			w.seedAs("orders", leasepool.Spec{Size: 2, Layout: two})
+			w.put(number(0, soon, nil))
+			w.put(number(1, soon, nil))
+		}, "room", problem, "no task can start; move the fleet to another pool", "nodelease seed --size N --layout LAYOUT --floor TIME"},
+		{"stuck in a layout without room", func(w *ward) {
+			w.seedAs("orders", leasepool.Spec{Size: 2, Layout: two})
+			w.put(map[string]any{"pool_group": "orders#0", "node_id": 1, "version": 0, "reserved_until": time.Now().Add(9 * time.Hour).UnixMilli()})
+		}, "items", problem, "for more room until then, move the fleet to another pool", "--pool NEW"},
 		{"two releases", func(w *ward) {
 			w.seed("orders", 9)
 			w.put(number(1, soon, map[string]any{"metadata": map[string]string{"lib": "v1.0.0"}}))
@@ -251,6 +284,15 @@ func TestDoctor(t *testing.T) {
 		{"two pools with separate node IDs", func(w *ward) {
 			w.seed("orders", 4)
 			w.seedAs("users", leasepool.Spec{Size: 8, ExcludeBelow: 4})
+		}, "other pools", fine, "none of the table's 2", ""},
+		{"two pools with separate node IDs, after the reaper", func(w *ward) {
+			w.seedAs("orders", leasepool.Spec{Size: 4})
+			w.seedAs("users", leasepool.Spec{Size: 8, ExcludeBelow: 4})
+			for _, p := range []string{"orders", "users"} {
+				if _, err := leasepool.Open(lease.NewDynamoDB(w.Client, w.table), p).Reap(w.t.Context()); err != nil {
+					w.t.Fatal(err)
+				}
+			}
 		}, "other pools", fine, "none of the table's 2", ""},
 		{"no Scan", func(w *ward) { w.denied = "Scan" }, "other pools", skipped, "AccessDeniedException", ""},
 	} {

@@ -255,6 +255,19 @@ func TestSeedListReap(t *testing.T) {
 	}
 }
 
+// For a node ID that does not exist, inspect names those that do: in a narrow pool, those
+// that fit the present width.
+func TestInspectNoNode(t *testing.T) {
+	flags := database(t, "leases")
+	if code, _, stderr := call(append([]string{"seed", "--size", "1000", "--narrow"}, flags...)...); code != 0 {
+		t.Fatal(stderr)
+	}
+	code, _, stderr := call(append([]string{"inspect", "700"}, flags...)...)
+	if want := "pool orders has no node 700: its 512 node IDs are 0 to 511"; code != 1 || !strings.Contains(stderr, want) {
+		t.Errorf("got exit code %d, %q, want 1, %q", code, stderr, want)
+	}
+}
+
 // The keys of --json are a contract.
 func TestJSON(t *testing.T) {
 	flags := database(t, "leases")

@@ -189,7 +189,7 @@ func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 		return lease.Lease{}, err
 	}
 	if l == nil {
-		return lease.Lease{}, fmt.Errorf("pool %s has no node %d: its %s are %d to %d", g.pool, n, count(item.Size-item.ExcludeBelow, "node ID", "node IDs"), item.ExcludeBelow, item.Size-1)
+		return lease.Lease{}, fmt.Errorf("pool %s has no node %d: its %s are %d to %d", g.pool, n, count(item.Limit()-item.ExcludeBelow, "node ID", "node IDs"), item.ExcludeBelow, item.Limit()-1)
 	}
 	return lease.Lease(*l), nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/remedy"
 	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -70,8 +70,12 @@ func counted(out io.Writer, g *globals, s leasepool.Stats) text.Safe {
 	for _, n := range slices.Sorted(maps.Keys(s.Corrupt)) {
 		b.Printf("%s\n", folded(out, bad.of("  node %d is corrupt: %s", n, s.Corrupt[n]), 4))
 	}
-	if s.Utilization >= nearlyFull && s.Pool.Size < leasepool.MaxSize {
-		b.Printf("To make it larger: %s\n", command(g.again(fmt.Sprintf("resize --size %d", min(2*s.Pool.Size, leasepool.MaxSize)))))
+	if s.Utilization >= nearlyFull {
+		if how, words := remedy.Larger(s.Pool, 2*s.Pool.Size); words != "" {
+			b.Printf("To make it larger: %s\n", command(g.again(words)))
+		} else {
+			b.Printf("%s\n", folded(out, text.Sprintf("For more room, %s", how), 2))
+		}
 	}
 	return b.Safe()
 }

@@ -30,5 +30,7 @@ var cliMutants = []mutant{
 	{"cli: a link is replaced by the deadline file", "cmd/nodelease/deadline.go", `err == nil && !is.Mode().IsRegular()`, `err == nil && is.IsDir()`, cliOwn},
 	{"cli: a lease on demand that ran out is resumed", execNap, `if o.Left() <= 0 {`, `if false {`, cliOwn},
 	{"cli: a program goes on with the node ID of another lease", execNap, `now.Version != o.held.Version)`, `now.Version == 0)`, cliOwn},
+	{"cli: exec does not signal orphans", "cmd/nodelease/internal/supervise/descendants_linux.go", `now.started == p.started`, `now.parent == p.parent`, "./cmd/nodelease/internal/supervise"},
+	{"cli: doctor counts the reaper's items as retired node IDs", "cmd/nodelease/doctor_pool.go", `err == nil && numberIn(i, "node_id") >= 0`, `err == nil || part != ""`, cliOwn},
 	{"cli: hex without letters is decimal", "cmd/nodelease/id_read.go", `return []string{"decimal", "hex"}`, `return []string{"decimal"}`, cliOwn},
 }

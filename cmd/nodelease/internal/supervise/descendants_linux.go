@@ -11,20 +11,22 @@ import (
 // process is an entry of the process table.
 type process struct {
 	pid, parent int
+	started     string // when it was started, in clock ticks since the boot
 }
 
 // signalBelow sends a signal to every living descendant of root. It may miss a process that
-// is being started meanwhile, or whose parent dies meanwhile, so the caller calls it again
-// until the kernel reports that no process is left.
+// is being started meanwhile, so the caller calls it again until the kernel reports that no
+// process is left.
 func signalBelow(root int, sig syscall.Signal) {
 	for _, p := range below(root) {
 		// The handle refers to one process, even if its pid is reused later. If that
-		// process still has the same parent, the pid was not reused before.
+		// process was started at the same time, the pid was not reused before. Its parent
+		// says nothing, since a parent that was signalled first may have died already.
 		h, err := os.FindProcess(p.pid)
 		if err != nil {
 			continue
 		}
-		if now, ok := look(p.pid); ok && now.parent == p.parent {
+		if now, ok := look(p.pid); ok && now.started == p.started {
 			_ = h.Signal(sig)
 		}
 		_ = h.Release()
@@ -63,10 +65,11 @@ func look(pid int) (process, bool) {
 		return process{}, false
 	}
 	// The format is: pid (name) state parent …, where the name may contain any characters.
+	// The start time is field 22, the pid being field 1.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 || bytes.ContainsAny(fields[0], "ZX") {
+	if len(fields) < 20 || bytes.ContainsAny(fields[0], "ZX") {
 		return process{}, false
 	}
 	parent, err := strconv.Atoi(string(fields[1]))
-	return process{pid, parent}, err == nil
+	return process{pid, parent, string(fields[19])}, err == nil
 }

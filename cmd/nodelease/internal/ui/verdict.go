@@ -1,11 +1,13 @@
 package ui
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/remedy"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -59,7 +61,8 @@ func (s *Server) judge(now time.Time) verdict {
 	c := s.model.total
 	held, free, cooling, expired := c.of(lease.Held), c.of(lease.Free), c.of(lease.Cooling), c.of(lease.Expired)
 	capacity := held + free + cooling + expired
-	resize := s.command("resize --size " + strconv.Itoa(min(2*max(s.model.pool.Size, 1), protocol.MaxPoolSize)))
+	how, words := remedy.Larger(s.model.pool, 2*max(s.model.pool.Size, 1))
+	larger := s.command(cmp.Or(words, "doctor"))
 	switch {
 	case expired > held && expired > 2:
 		return verdict{Kind: "mostly expired", Level: levelBad, Headline: fmt.Sprintf("%s of %s holders have stopped renewing", comma(expired), comma(held+expired)),
@@ -68,9 +71,9 @@ func (s *Server) judge(now time.Time) verdict {
 		return verdict{Kind: "empty", Level: levelBad, Headline: "No node ID can be leased", Text: "Every node ID is retired, excluded, missing or unreadable: no task can start.", Command: s.command("doctor")}
 	case free == 0:
 		v := verdict{Kind: "full", Level: levelBad, Headline: fmt.Sprintf("Full: all %s node IDs are taken", comma(capacity)),
-			Text: "New tasks cannot start. Resize the pool, or stop tasks that are not needed.", Command: resize}
+			Text: "New tasks cannot start. Stop tasks that are not needed, or " + how + ".", Command: larger}
 		if cooling+expired > 0 {
-			v.Text = fmt.Sprintf("New tasks wait: %s held, %s expired, %s cooling. Resize the pool, or stop tasks that are not needed.", comma(held), comma(expired), comma(cooling))
+			v.Text = fmt.Sprintf("New tasks wait: %s held, %s expired, %s cooling. Stop tasks that are not needed, or %s.", comma(held), comma(expired), comma(cooling), how)
 		}
 		return v
 	case c.of(corrupt) > 0:
@@ -78,21 +81,21 @@ func (s *Server) judge(now time.Time) verdict {
 			Text: "Another program has written to the table. Leave the items alone; their node IDs are not leased.", Command: s.command("doctor")}
 	case c.of(missing) > 0:
 		return verdict{Kind: "missing", Level: levelWarn, Headline: countOf(c.of(missing), "node ID") + " not seeded",
-			Text: "They have no item, so they cannot be leased. Seeding again creates them and changes nothing else.", Command: s.command("seed --size " + strconv.Itoa(s.model.pool.Size))}
+			Text: "They have no item, so they cannot be leased; " + remedy.Deleted + ".", Command: s.command(remedy.Seed(s.model.pool))}
 	}
 	taken := 100 * float64(capacity-free) / float64(capacity)
 	full := s.history.fullIn()
 	switch {
 	case taken >= nearlyFull:
 		v := verdict{Kind: "nearly full", Level: levelWarn, Headline: fmt.Sprintf("Nearly full: %s of %s node IDs are free", comma(free), comma(capacity)),
-			Text: "A deploy starts new tasks before it stops the old ones, and may not find enough node IDs.", Command: resize}
+			Text: "A deploy starts new tasks before it stops the old ones, and may not find enough node IDs.", Command: larger}
 		if full > 0 {
 			v.Text = "Full in about " + about(full) + " at this rate. " + v.Text
 		}
 		return v
 	case full > 0 && full < soonFull:
 		return verdict{Kind: "filling", Level: levelWarn, Headline: "Full in about " + about(full) + " at this rate",
-			Text: "If this is a deploy, it ends by itself. If tasks keep crashing, their node IDs rest before they can be leased again.", Command: resize}
+			Text: "If this is a deploy, it ends by itself. If tasks keep crashing, their node IDs rest before they can be leased again.", Command: larger}
 	case expired > 0:
 		return verdict{Kind: "expired", Level: levelWarn, Headline: countOf(expired, "holder") + " stopped renewing",
 			Text: "Others can lease these node IDs once the time that their holders reserved has passed."}

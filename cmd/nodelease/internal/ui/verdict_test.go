@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // pooled returns a server whose pool was read with these counts.
@@ -36,17 +37,49 @@ func TestVerdict(t *testing.T) {
 		{map[lease.State]int{lease.Held: 10, lease.Cooling: 50, lease.Free: 4}, "nearly full", levelWarn, "Nearly full: 4 of 64 node IDs are free", "--size 128"},
 		{map[lease.State]int{lease.Held: 1024}, "full", levelBad, "Full: all 1,024 node IDs are taken", "--size 2048"},
 		{map[lease.State]int{lease.Held: 60, lease.Cooling: 4}, "full", levelBad, "Full: all 64 node IDs are taken", "--size 128"},
-		{map[lease.State]int{lease.Held: protocol.MaxPoolSize}, "full", levelBad, "Full: all 65,536", "--size 65536"},
+		{map[lease.State]int{lease.Held: protocol.MaxPoolSize}, "full", levelBad, "Full: all 65,536", "doctor"},
 		{map[lease.State]int{lease.Held: 41, lease.Expired: 531}, "mostly expired", levelBad, "531 of 572 holders have stopped renewing", "doctor"},
 		{map[lease.State]int{lease.Held: 60, lease.Expired: 1, lease.Free: 900}, "expired", levelWarn, "1 holder stopped renewing", ""},
 		{map[lease.State]int{lease.Free: 9, corrupt: 2}, "corrupt", levelWarn, "2 items cannot be read", "doctor"},
-		{map[lease.State]int{lease.Free: 9, missing: 1}, "missing", levelWarn, "1 node ID not seeded", "seed --size 10 --table leases"},
+		{map[lease.State]int{lease.Free: 9, missing: 1}, "missing", levelWarn, "1 node ID not seeded", "seed --size 10 --floor +1m --table leases"},
 		{map[lease.State]int{lease.Retired: 4}, "empty", levelBad, "No node ID can be leased", "doctor"},
 	} {
 		v := pooled(c.counts).judge(now)
 		if v.Kind != c.kind || v.Level != c.level || !strings.HasPrefix(v.Headline, c.headline) || !strings.Contains(v.Command, c.command) || c.command == "" && v.Command != "" {
 			t.Errorf("%v: got %+v, want %s, %s, %q, %q", c.counts, v, c.kind, c.level, c.headline, c.command)
 		}
+	}
+}
+
+// The command for missing node IDs has the pool's own flags and a floor, and the text has the
+// advice to stop every process first.
+func TestVerdictOfMissingNodeIDs(t *testing.T) {
+	s := pooled(map[lease.State]int{lease.Free: 500, missing: 12})
+	s.model.pool = protocol.PoolItem{Pool: "orders", Size: 1000, ExcludeBelow: 488, Numbers: 1000, Eras: snowflake.Eras{{NodeBits: 10}}}
+	v := s.judge(time.Now())
+	if want := "nodelease seed --size 1000 --floor +1m --exclude-below 488 --narrow --table leases"; v.Command != want {
+		t.Errorf("got %q, want %q", v.Command, want)
+	}
+	if want := "stop every process"; !strings.Contains(v.Text, want) {
+		t.Errorf("got %q, want %q in it", v.Text, want)
+	}
+}
+
+// A full pool that its layout keeps from growing is not told to resize, unless its width can grow.
+func TestVerdictOfAFullLayout(t *testing.T) {
+	s := pooled(map[lease.State]int{lease.Held: 1024})
+	l := protocol.LayoutOf(snowflake.Default())
+	s.model.pool.Layout = &l
+	v := s.judge(time.Now())
+	if want := "nodelease doctor --table leases"; v.Command != want {
+		t.Errorf("got %q, want %q", v.Command, want)
+	}
+	if want := "move the fleet to another pool"; !strings.Contains(v.Text, want) {
+		t.Errorf("got %q, want %q in it", v.Text, want)
+	}
+	s.model.pool.Numbers, s.model.pool.Eras = 512, snowflake.Eras{{NodeBits: 9}}
+	if got, want := s.judge(time.Now()).Command, "nodelease resize --size 1024 --table leases"; got != want {
+		t.Errorf("narrow: got %q, want %q", got, want)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -383,7 +384,7 @@ func TestOneSessionAfterALoss(t *testing.T) {
 		before := b.Self().SessionID
 		tab.free(t, mustLease(t, agent))
 		seen := len(r.events())
-		client.armed = true // for the claim
+		client.arm() // for the claim
 		fixture.Wait(2 * settled)
 		sessions := map[string]bool{}
 		for _, e := range r.events()[seen:] {
@@ -403,11 +404,20 @@ func TestOneSessionAfterALoss(t *testing.T) {
 // next one.
 type interrupted struct {
 	*dynamodb.Client
+	mu    sync.Mutex
 	armed bool
 	until time.Time
 }
 
+func (i *interrupted) arm() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.armed = true
+}
+
 func (i *interrupted) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if time.Now().Before(i.until) {
 		return nil, errors.New("throttled")
 	}

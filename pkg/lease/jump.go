@@ -27,8 +27,8 @@ func (a *Agent) checkClock(sent reading, store time.Time) error {
 		a.compared = reading{}
 		if latest := store.Add(time.Second); !store.IsZero() {
 			a.compared = sent
-			// The store's clock has whole seconds. What this clock is ahead counts as part of a
-			// later jump, since small steps add up.
+			// The store's clock has whole seconds. Since small steps add up, this clock's lead
+			// counts as part of a later jump.
 			if sent.wall.After(latest) {
 				a.compared.wall = latest
 			}

@@ -1,4 +1,4 @@
-// Time-outs, and calls beside each other, with a sidecar that gives blocks of ten IDs.
+// Time-outs, and calls side by side, with a sidecar that gives blocks of ten IDs.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'

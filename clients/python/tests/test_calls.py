@@ -1,4 +1,4 @@
-"""Addresses, time-outs, and calls beside each other, with a sidecar that gives blocks of ten IDs."""
+"""Addresses, time-outs, and calls side by side, with a sidecar that gives blocks of ten IDs."""
 
 import asyncio
 import http.server

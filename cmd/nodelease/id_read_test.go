@@ -31,6 +31,9 @@ func TestIDsAreNotMisread(t *testing.T) {
 				}
 			}
 		}
+		if id, as, err := readID("13673894175", "", l, now); err == nil && as == "decimal" { // base58 without a letter, which is rare
+			t.Errorf("%v: got %d in decimal, want base58 or an error", layout, id)
+		}
 		if bare["hex"] == 0 {
 			t.Errorf("%v: no ID in hex was without a letter, so that nothing was tested", layout)
 		}

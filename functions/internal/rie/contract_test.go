@@ -284,7 +284,7 @@ func TestPoolmetricContract(t *testing.T) {
 		t.Fatalf("%s, %v\n%s", out, err, w.log)
 	}
 	var want []string
-	for _, gauge := range []string{"Capacity 300", "Held 0", "Free 300", "Expired 0", "Cooling 0", "Retired 0", "Corrupt 0", "Stuck 0", "Braked 0"} {
+	for _, gauge := range []string{"Capacity 300", "Held 0", "Free 300", "Expired 0", "Claimable 300", "Cooling 0", "Retired 0", "Corrupt 0", "Stuck 0", "Braked 0"} {
 		want = append(want, "Nodelease Table="+w.table+" Pool=orders "+gauge+" Count")
 	}
 	want = append(want, "Nodelease Table="+w.table+" Pool=orders Utilization 0 Percent")

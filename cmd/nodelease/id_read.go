@@ -104,7 +104,7 @@ func readID(s, from string, l idLayout, now time.Time) (snowflake.ID, string, er
 
 // looksLike returns the encodings that a text may be in. A string of digits with a
 // leading 0 is not decimal. Any other string of digits is probably decimal, but may be
-// hex, base32 or base58 that happens to have no letters.
+// hex or base32 that happens to have no letters.
 func looksLike(s string) []string {
 	digits := strings.Trim(s, "0123456789") == ""
 	zero := strings.HasPrefix(s, "0")
@@ -119,8 +119,6 @@ func looksLike(s string) []string {
 		return []string{"decimal", "base32"}
 	case len(s) == 11 && !digits:
 		return []string{"base58"}
-	case len(s) == 11 && !strings.Contains(s, "0"): // base58 has no 0
-		return []string{"decimal", "base58"}
 	}
 	return []string{"decimal"}
 }

@@ -154,22 +154,6 @@ func (n *Node) loop() {
 	}
 }
 
-// report logs the first of several failed heartbeats, then one per tellEvery, and the first
-// heartbeat that succeeds again.
-func (n *Node) report(ctx context.Context, err error) {
-	switch now := n.clock.Monotonic(); {
-	case ctx.Err() != nil || n.Err() != nil:
-	case err != nil && !errors.Is(err, errUnrecorded):
-		if n.failed++; n.failed == 1 || now-n.told >= tellEvery {
-			n.cfg.Logger.Warn("cluster heartbeat failed", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", n.failed, "error", err)
-			n.told = now
-		}
-	case err == nil && n.failed > 0:
-		n.cfg.Logger.Info("cluster heartbeat succeeds again", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", n.failed)
-		n.failed = 0
-	}
-}
-
 // tellEvery is how often a continuing failure is logged: otherwise a fleet in an
 // outage would write a line for each attempt.
 const tellEvery = time.Minute

@@ -288,3 +288,23 @@ func TestResizeBelowAnOlderRevision(t *testing.T) {
 		t.Errorf("got %v, want an error with the remedy", err)
 	}
 }
+
+// A seed has read the pool's item. Then a node ID is retired by a later change, and the
+// pool's item changes without a new size. The seed looks again, and restores the node ID.
+func TestSeedThatANewerChangeRefuses(t *testing.T) {
+	s := leasetest.NewMemory("orders", 8)
+	slow := leasepool.Open(&readThen{s, func() {
+		if res, err := s.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders", NodeID: 5}, Retired: true, Resize: 2}); err != nil || !res.Applied {
+			t.Error(res, err)
+		}
+		for revision := range int64(2) {
+			if res, err := s.WritePool(t.Context(), protocol.ExpectHolders{Pool: "orders", Revision: revision + 1, Expect: 4, OpenGroups: 1}); err != nil || !res.Applied {
+				t.Error(res, err)
+			}
+		}
+	}}, "orders")
+	if _, err := slow.Seed(t.Context(), leasepool.Spec{Size: 8}); err != nil {
+		t.Fatal(err)
+	}
+	inUse(t, leasepool.Open(s, "orders"), 8)
+}

@@ -150,7 +150,9 @@ func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Ti
 		switch {
 		case now.Size != c.Pool.Size:
 			c.Pool, groups = now, maxGroups
-		case refused > 0 && now.Revision == c.Pool.Revision:
+		case refused > 0 && now.Revision > c.Pool.Revision: // by a change that this run has not seen
+			c.Pool = now
+		case refused > 0:
 			return fmt.Errorf("lease: pool %q: %d node IDs are still as an item of the pool wanted them that no longer exists: raise the pool, which takes its revision above that one's, and then resize it to %d", p.Name, refused, now.Size)
 		default:
 			return nil
@@ -162,9 +164,9 @@ func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Ti
 // revision of the pool's item from which the size was read. It returns the number of
 // changes that were refused.
 //
-// Invariant: a request of an earlier resize that arrives late changes nothing. So settle
-// also writes those node IDs that need no change but that an earlier resize may still
-// change. moved reports which those are; nil: none.
+// Invariant: a request of an earlier resize that arrives late changes nothing. So
+// settleOnce also writes those node IDs that need no change but that an earlier resize may
+// still change. moved reports which those are; nil: none.
 func (p *Pool) settleOnce(ctx context.Context, c *Changes, groups int, floor time.Time, moved func(node int) bool) (refused int, err error) {
 	item := c.Pool
 	err = p.sweep(ctx, groups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {

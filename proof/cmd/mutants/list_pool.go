@@ -86,5 +86,6 @@ var poolMutants = []mutant{
 `, poolOwn},
 	{"a raise leaves a holder that renews meanwhile", "pkg/lease/leasepool/raise.go", `if err != nil || res.Applied || res.Lease == nil {`, `if res.Lease != nil || res.Lease == nil {`, poolOwn},
 	{"an older run retires what a resize has added", seed, `case now.Size != c.Pool.Size:`, `case now.Size != c.Pool.Size && false:`, poolOwn},
-	{"a resize that is refused is silent", seed, `case refused > 0 && now.Revision == c.Pool.Revision:`, `case refused < 0:`, poolOwn},
+	{"a resize that is refused is silent", seed, `case refused > 0:`, `case refused < 0:`, poolOwn},
+	{"a run that a newer change refuses gives up", seed, `case refused > 0 && now.Revision > c.Pool.Revision:`, `case refused < 0:`, poolOwn},
 }

@@ -152,7 +152,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadGateway)
 		_, _ = w.Write([]byte("<html>Bad Gateway</html>"))
 		return
-	case "slow":
+	case "slow": // takes longer than a timer whose length has overflowed
 		time.Sleep(30 * time.Millisecond)
 	case "few":
 		q := r.URL.Query()

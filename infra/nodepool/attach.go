@@ -17,7 +17,8 @@ const (
 
 // Attach lets the containers of a task lease from this pool. The task's role gets the permissions of GrantLease. The containers get
 // NODELEASE_TABLE and NODELEASE_POOL, with which lease.Start needs no configuration, and the pool's MaxTTL and MaxReserve, if set. Without
-// containers, Attach uses the task's default container (its first essential one). Each container holds a node ID of its own. A container without a stop time-out gets one of 60 s.
+// containers, Attach uses the task's default container (its first essential one). Each container holds a node ID of its own. A container
+// without a stop time-out gets one of 60 s.
 // CloudFormation creates the task definition, and so every service that runs it, after the pool has been seeded.
 //
 // The synthesis warns if the services that run the pool's tasks may hold more node IDs during a rolling deploy than the pool has.

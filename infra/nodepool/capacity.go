@@ -21,8 +21,8 @@ const (
 )
 
 // sizePools counts the node IDs that the services may hold. In a rolling deploy ECS runs up to desired count × maximum percent of a service's
-// tasks, and the old and the new fleet hold node IDs at once. sizePools makes the seeds open groups for that many node IDs, and warns of pools that have
-// fewer node IDs. It runs at the end, because services are usually made after their task definition was attached.
+// tasks, and the old and the new fleet hold node IDs at once. sizePools makes the seeds open groups for that many node IDs, and warns of pools
+// that have fewer node IDs. It runs at the end, because services are usually made after their task definition was attached.
 func (n *NodePool) sizePools() error {
 	var services []awsecs.CfnService
 	var targets []awsapplicationautoscaling.CfnScalableTarget

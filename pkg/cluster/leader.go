@@ -17,10 +17,11 @@ func LowestSession(s State) (Member, bool) {
 // Leader returns the leader in this node's current state, or false if no leader is known.
 // A node that would elect itself leads only if its session has been recorded for one
 // time-out, its last heartbeat and its last read of the others are no older than one
-// time-out, and its agent, if it has one, holds the lease. Once its session has been recorded for one time-out, every other session has
-// seen it, or has ended. For one time-out after the first start of a fleet, no node
-// leads, although Leader on the other nodes returns the lowest session at once. So a
-// process that receives work for the leader should check that it leads.
+// time-out, and its agent, if it has one, holds the lease. Once its session has been
+// recorded for one time-out, every other session has seen it, or has ended. For one
+// time-out after the first start of a fleet, no node leads, although Leader on the other
+// nodes returns the lowest session at once. So a process that receives work for the leader
+// should check that it leads.
 func (n *Node) Leader() (Member, bool) {
 	if n.absent() {
 		return Member{}, false

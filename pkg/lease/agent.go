@@ -170,8 +170,8 @@ func (a *Agent) Left() time.Duration {
 
 // IDsLeft returns how long generators on this agent can make IDs if no other renewal is
 // confirmed, as in an outage of the table that begins now. It is not positive once the
-// generators have stopped. Until then it is at least Left; for a lease that has grown, it can be
-// hours.
+// generators have stopped. Until then it is at least Left; for a lease that has grown, it
+// can be hours.
 func (a *Agent) IDsLeft() time.Duration {
 	if a.absent() {
 		return 0

@@ -94,9 +94,9 @@ func (a *Agent) Renewed() <-chan struct{} {
 
 // BeforeResume sets a function that is called before a renewal that would resume a
 // suspended lease, and before each claim of another node ID after a loss (Reacquire), so
-// that the holder can update its metadata (SetMetadata) in the same write. The write waits for the function for up to a second. While a call of the function
-// is still running, later writes neither wait for it nor call the function again. A nil fn
-// removes the function.
+// that the holder can update its metadata (SetMetadata) in the same write. The write waits
+// for the function for up to a second. While a call of the function is still running, later
+// writes neither wait for it nor call the function again. A nil fn removes the function.
 func (a *Agent) BeforeResume(fn func()) {
 	if a.absent() {
 		return

@@ -97,12 +97,15 @@ func (c *processClock) pause() {
 
 // A process can be paused while it reads a clock in one of the functions in pauseIn, that
 // is, in a call of a generator or in a claim. It cannot be paused while one of the
-// functions in pauseNot is running, because these hold the timeline's lock.
+// functions in pauseNot is running, because these hold the lock of the timeline or of the
+// agent. A pause under a lock would stop virtual time as soon as another goroutine waits for
+// the lock, and the world would hang.
 var (
 	pauseIn  = []string{"snowflake.(*Generator).", "lease.(*Agent).claim", "lease.(*Agent).take"}
 	pauseNot = []string{
 		"snowflake.(*Timeline).follow", "snowflake.(*Timeline).begin", "snowflake.(*Timeline).seal", "snowflake.(*Timeline).adopt",
 		"snowflake.(*Timeline).verdict", "snowflake.(*Timeline).turn", "snowflake.(*Timeline).Bind", "lease.(*Agent).bind",
+		"lease.(*Agent).tell", "lease.(*Agent).announce", "lease.(*Agent).attemptNow",
 	}
 )
 

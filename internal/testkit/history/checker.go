@@ -27,6 +27,7 @@ type node struct {
 	corrupt int
 	blind   bool  // the broken item was claimed, and the claim was not undone
 	blindAt int64 // when it was claimed
+	undone  int   // who has undone a claim of the broken item, or 0: a later claim by it may be a replay
 }
 
 // span is one version. Its milliseconds are those after notBefore, up to the notBefore of
@@ -85,7 +86,7 @@ func (c *Checker) Add(e Event) error {
 		c.ask(e)
 	case Corrupt:
 		if n := c.nodes[e.Node]; n != nil {
-			n.corrupt, n.blind = len(n.spans), false
+			n.corrupt, n.blind, n.undone = len(n.spans), false, 0
 		}
 	case Skip:
 		err = c.skip(e)
@@ -125,7 +126,7 @@ func (c *Checker) item(e Event) error {
 			n.blind, n.blindAt = true, e.At
 			n.spans = append(n.spans, span{who: e.Who, notBefore: e.NotBefore})
 		case e.Op == Abandon:
-			n.blind = false
+			n.blind, n.undone = false, n.spans[len(n.spans)-1].who
 		}
 		if e.Op == Raise && e.Version == int64(len(n.spans)) { // an operator has set the time up to which everything is treated as reserved
 			n.item, n.corrupt = e, -1
@@ -233,7 +234,7 @@ func (c *Checker) may(e Event) error {
 // from doing so.
 func (c *Checker) skip(e Event) error {
 	n := c.nodes[e.Node]
-	if n != nil && n.corrupt >= 0 && n.blind && n.blindAt > e.Until && n.spans[len(n.spans)-1].who == e.Who {
+	if n != nil && n.corrupt >= 0 && n.blind && n.blindAt > e.Until && n.undone != e.Who && n.spans[len(n.spans)-1].who == e.Who {
 		return fmt.Errorf("process %d skips an item that was broken by hand, and has not undone its claim of it", e.Who)
 	}
 	return nil

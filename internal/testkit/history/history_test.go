@@ -113,7 +113,7 @@ func TestWhatIsAllowed(t *testing.T) {
 		"released before either renewed":             {copied(2, 1, 30), stamp(2, 1, 25), free(Release, 20), {Kind: Unhold, Who: 1}, claim(2, 3, 20, 50), hold(2, 1), hold(3, 2), stamp(2, 1, 29), stamp(3, 2, 29)},
 		"a broken item that is left alone":           {free(Release, 30), {Kind: Corrupt, Node: 7}, {Kind: Item, Op: Claim, Node: 7, Version: 2, Who: 2, Held: true}},
 		"a claim of a broken item is undone":         {free(Release, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), free(Abandon, 50), {Kind: Skip, Node: 7, Who: 2, Until: -1}},
-		"the undone claim of it is replayed":         {free(Release, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), free(Abandon, 50), claim(2, 3, 0, 50), {Kind: Skip, Node: 7, Who: 2, Until: -1}},
+		"the undone claim of it is replayed":         {free(Release, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), free(Abandon, 50), claim(3, 2, 0, 50), {Kind: Skip, Node: 7, Who: 2, Until: -1}},
 		"nothing worked when it was claimed":         {free(Release, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), {Kind: Skip, Node: 7, Who: 2, Until: 1}},
 		"broken, claimed blindly, and whole":         {stamp(1, 1, 29), free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 20), claim(3, 3, 20, 25), may(3, 3, 25), {Kind: Item, Op: Renew, Node: 7, Who: 3, Held: true, Version: 3, Renewal: 1, NotBefore: 20, Expires: 27, Until: 28}},
 		"raised, and its version still broken":       {free(Free, 30), {Kind: Corrupt, Node: 7}, {Kind: Item, Op: Raise, Node: 7, Until: 60}, {Kind: Item, Op: Claim, Node: 7, Who: 2, Held: true}},

@@ -22,6 +22,9 @@ type node struct {
 	spans []span
 	// last is the latest millisecond that was stamped.
 	last int64
+	// early means that the item was created below the floor. A seed that arrives late may
+	// create such an item outside the pool; whoever adds it to the pool raises it first.
+	early bool
 	// corrupt is how many versions there were when the item was broken by hand: no later
 	// version may be used. It is -1 if the item is not broken.
 	corrupt int
@@ -106,10 +109,7 @@ func (c *Checker) item(e Event) error {
 		if e.Op != Seed && e.Op != Mark || e.Version != 0 || e.Held {
 			return fmt.Errorf("the item was created by a %s, with version %d", e.Op, e.Version)
 		}
-		c.nodes[e.Node] = &node{item: e, corrupt: -1}
-		if e.Until < c.floor {
-			return fmt.Errorf("it was created at %d, below the pool's floor %d", e.Until, c.floor)
-		}
+		c.nodes[e.Node] = &node{item: e, corrupt: -1, early: e.Until < c.floor}
 		return nil
 	}
 	if n.corrupt >= 0 { // the content of a broken item is meaningless: see used
@@ -136,6 +136,9 @@ func (c *Checker) item(e Event) error {
 	old := n.item
 	n.item = e
 	if e.Op == Claim {
+		if n.early && e.NotBefore < c.floor {
+			return fmt.Errorf("it was created after the floor %d was set, and its claim begins at %d", c.floor, e.NotBefore)
+		}
 		return n.claim(old, e)
 	}
 	switch {

@@ -15,7 +15,7 @@
 //     of the two continues, unless both have requested the same milliseconds.
 //   - An item that was broken by hand is not used again.
 //   - A release reserves no more than was reserved before.
-//   - A new node ID begins at the pool's floor, or after it.
+//   - The first holder of a new node ID begins at the pool's floor, or after it.
 //
 // A history can be saved and judged again, with the same verdict: see [Recorder.Save] and
 // [Replay].

@@ -119,7 +119,8 @@ func TestWhatIsAllowed(t *testing.T) {
 		"raised, and its version still broken":       {free(Free, 30), {Kind: Corrupt, Node: 7}, {Kind: Item, Op: Raise, Node: 7, Until: 60}, {Kind: Item, Op: Claim, Node: 7, Who: 2, Held: true}},
 		"freed and broken, and still stamping":       {free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), stamp(1, 1, 30)},
 		"followed, broken, and still stamping":       {claim(2, 2, 30, 50), {Kind: Corrupt, Node: 7}, claim(3, 3, 0, 60), stamp(1, 1, 29)},
-		"created at the floor":                       {{Kind: Floor, Until: 50}, {Kind: Item, Op: Seed, Node: 8, Until: 50}},
+		"created at the floor":                       {{Kind: Floor, Until: 50}, {Kind: Item, Op: Seed, Node: 8, Until: 50}, {Kind: Item, Op: Claim, Node: 8, Version: 1, Who: 1, Held: true, NotBefore: 50, Expires: 59, Until: 60}},
+		"created below the floor, and raised":        {{Kind: Floor, Until: 50}, {Kind: Item, Op: Seed, Node: 8, Until: 49}, {Kind: Item, Op: Raise, Node: 8, Until: 50}, {Kind: Item, Op: Claim, Node: 8, Version: 1, Who: 1, Held: true, NotBefore: 50, Expires: 59, Until: 60}},
 	} {
 		var c Checker
 		for i, e := range append(held(), events...) {
@@ -183,7 +184,7 @@ func TestWhatIsNot(t *testing.T) {
 		"a claim of a broken item is not undone":       {[]Event{free(Release, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), {Kind: Skip, Node: 7, Who: 2, Until: -1}}, "has not undone its claim"},
 		"a broken item's span is stamped":              {[]Event{free(Release, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), stamp(2, 2, 25)}, "broken by hand"},
 		"freed and broken, and stamps behind":          {[]Event{free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), stamp(1, 1, 31)}, "ends at 30"},
-		"created below the floor":                      {[]Event{{Kind: Floor, Until: 50}, {Kind: Item, Op: Seed, Node: 8, Until: 49}}, "below the pool's floor"},
+		"created below the floor, and claimed":         {[]Event{{Kind: Floor, Until: 50}, {Kind: Item, Op: Seed, Node: 8, Until: 49}, {Kind: Item, Op: Claim, Node: 8, Version: 1, Who: 1, Held: true, NotBefore: 49, Expires: 59, Until: 60}}, "created after the floor 50 was set"},
 		"a release reserves":                           {[]Event{free(Release, 31)}, "a release reserves"},
 		"begins below a confirmed span that was freed": {[]Event{free(Abandon, 10)}, "abandoned"},
 	} {

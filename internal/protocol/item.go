@@ -23,7 +23,8 @@ const (
 type attributes = map[string]types.AttributeValue
 
 // leaseItem is a node ID's item as stored in DynamoDB. Pointers distinguish missing
-// attributes from zero ones: an item that lacks a required attribute is corrupt.
+// attributes from zero ones: an item that lacks a required attribute is corrupt. To add an
+// attribute, see docs/architecture.md.
 type leaseItem struct {
 	Group         string            `dynamodbav:"pool_group"`
 	NodeID        *int              `dynamodbav:"node_id"`

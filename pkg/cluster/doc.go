@@ -1,5 +1,7 @@
 // Package cluster reports which members are alive and which one leads. In the lease table,
-// the renewals of the leases are its heartbeats.
+// the renewals of the leases are its heartbeats. The backends are dynamocoordinator and
+// pgcoordinator. To add one, implement [Coordinator], and test it with
+// clustertest.Conformance.
 //
 // # What is promised
 //

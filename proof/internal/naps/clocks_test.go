@@ -1,4 +1,4 @@
-package lease_test
+package naps_test
 
 import (
 	"context"

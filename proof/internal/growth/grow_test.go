@@ -1,4 +1,4 @@
-package lease_test
+package growth_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package lease_test
+package clocks_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package lease_test
+package copies_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package lease_test
+package herds_test
 
 import (
 	"context"

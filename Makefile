@@ -12,7 +12,7 @@ test: ## run the tests, and install their tools first (needs Go, a JDK 17, Maven
 	scripts/test.sh
 
 unit: ## run the unit tests only, without fleets and simulations: takes seconds and needs only Go
-	go test -short -p 4 -skip 'World|ManyAgents|Replays|OnPaper|LoneTask|Fleet|Herd|Model' ./pkg/... ./internal/... ./functions/...
+	go test -short -p 4 -skip 'World|ManyAgents|Replays|OnPaper|LoneTask|Fleet|Herd|Model|ShortWorkers|MassKills|PaperIsLike' ./pkg/... ./internal/... ./functions/... $(addprefix ./proof/internal/,clocks copies growth herds naps outages)
 
 proof: ## run the longer tests: race detector, simulations, specification, DynamoDB Local against the embedded server, a growing stack, other platforms, clients, aws-verify on LocalStack, a release
 	scripts/test.sh proof

@@ -67,7 +67,7 @@ var floors = []floor{
 	{"infra/...", "the stacks of this repository"},
 	{"cmd/nodelease/internal/...", "demo, supervision and web UI: only the command line uses them"},
 	{"cmd/nodelease", "the command line"},
-	{"proof/...", "the world, the mutants and everything else that make proof runs"},
+	{"proof/...", "the agent's tests by subject, the world, the mutants and everything else that make proof runs"},
 	{"internal/docs", "tests that compare the documentation with the code"},
 }
 

@@ -33,12 +33,12 @@ func TestNamedLeases(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := fixture.NewNetwork(8)
-				var ev events
+				var ev fixture.Events
 				cfg := c.cfg
 				cfg.MaxTTL = max(cfg.TTL, map[bool]time.Duration{true: lease.DefaultTTL}[cfg.TTL == 0]) // no growth
-				cfg.Store, cfg.Pool, cfg.OnEvent, cfg.Logger = s, "orders", ev.add, fixture.Config(s).Logger
+				cfg.Store, cfg.Pool, cfg.OnEvent, cfg.Logger = s, "orders", ev.Add, fixture.Config(s).Logger
 				a := fixture.Start(t, cfg)
-				node, g := a.NodeID(), ids(t, a)
+				node, g := a.NodeID(), fixture.IDs(t, a)
 				every := cfg.RenewEvery
 				if every == 0 {
 					every = cfg.MaxTTL / 3
@@ -54,7 +54,7 @@ func TestNamedLeases(t *testing.T) {
 						t.Fatal(id, err, l)
 					}
 				}
-				for _, e := range ev.of(lease.EventRenewed) {
+				for _, e := range ev.Of(lease.EventRenewed) {
 					if e.Left != c.d {
 						t.Fatalf("%v left after a renewal, want %v", e.Left, c.d)
 					}
@@ -62,7 +62,7 @@ func TestNamedLeases(t *testing.T) {
 				if n := len(fixture.WritesOf[protocol.Renew](s)); n < 90 || n > 112 {
 					t.Errorf("%d renewals in 100 times RenewEvery", n)
 				}
-				if got := ev.of(lease.EventSuspended, lease.EventLost, lease.EventUnanswered); len(got) > 0 {
+				if got := ev.Of(lease.EventSuspended, lease.EventLost, lease.EventUnanswered); len(got) > 0 {
 					t.Errorf("%+v", got)
 				}
 			})
@@ -78,7 +78,7 @@ func TestLargerReserve(t *testing.T) {
 		cfg := fixture.Config(s)
 		cfg.Reserve = 10 * time.Minute
 		a := fixture.Start(t, cfg)
-		g := ids(t, a)
+		g := fixture.IDs(t, a)
 		s.SetOutage(errors.New("away"))
 		fixture.Wait(10*time.Minute - 2*time.Second - time.Millisecond)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
@@ -98,7 +98,7 @@ func TestLargerReserve(t *testing.T) {
 func TestTwoGenerators(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		a := fixture.Start(t, fixture.Config(leasetest.NewMemory("orders", 1)))
-		one, two := ids(t, a), ids(t, a)
+		one, two := fixture.IDs(t, a), fixture.IDs(t, a)
 		seen := map[snowflake.ID]bool{}
 		for range 6000 {
 			for _, g := range []*snowflake.Generator{one, two} {
@@ -123,7 +123,7 @@ func TestForcedNumberIsNotHeldTwice(t *testing.T) {
 		cfg := fixture.Config(s)
 		cfg.OnLost, cfg.Clock = lease.Reacquire, leasetest.NewClock(1480*time.Millisecond)
 		b := fixture.Start(t, cfg)
-		taken(t, s, b)
+		fixture.Take(t, s, b)
 		if _, err := s.Memory.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders", NodeID: b.NodeID()}, Retired: true}); err != nil {
 			t.Fatal(err)
 		}

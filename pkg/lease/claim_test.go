@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,7 +106,7 @@ func TestWaitForAResize(t *testing.T) {
 		cfg := fixture.Config(s)
 		cfg.Wait = time.Minute
 		a := fixture.Start(t, cfg)
-		if _, err := ids(t, a).Next(); err != nil || a.NodeID() != 1 {
+		if _, err := fixture.IDs(t, a).Next(); err != nil || a.NodeID() != 1 {
 			t.Errorf("node %d, %v", a.NodeID(), err)
 		}
 	})
@@ -142,7 +141,7 @@ func TestReservedAheadIsNotAClockBehind(t *testing.T) {
 		cfg.TTL, cfg.Reserve = 10*time.Minute, 20*time.Minute
 		a := fixture.Start(t, cfg)
 		waits := func(why string) {
-			for store, s := range map[string]lease.Store{"no clock": s, "a clock": serverTime{s, 0}} {
+			for store, s := range map[string]lease.Store{"no clock": s, "a clock": fixture.ServerTime{Memory: s}} {
 				cfg := fixture.Config(s)
 				cfg.Wait = 10 * time.Second
 				began := time.Now()
@@ -170,7 +169,7 @@ func TestClockStepsBackWhileWaiting(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
 		fixture.Start(t, fixture.Config(s))
-		cfg := fixture.Config(serverTime{s, 0})
+		cfg := fixture.Config(fixture.ServerTime{Memory: s})
 		clock := leasetest.NewClock(0)
 		cfg.Clock, cfg.Wait = clock, 30*time.Second
 		time.AfterFunc(10*time.Second, func() { clock.Step(-time.Hour) })
@@ -241,43 +240,11 @@ func TestHerdOnEmbedded(t *testing.T) {
 	herd(t, s, n)
 }
 
-// counter counts the conditional writes that were sent. It waits for each answer without
-// a time limit, since the speed of this machine does not matter here. If each of a
-// thousand agents in one process gave up after 5 s, the machine would be too busy to
-// answer any of them.
-type counter struct {
-	lease.Store
-	writes, queries atomic.Int64
-}
-
-func (c *counter) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
-	c.writes.Add(1)
-	return c.Store.Write(context.WithoutCancel(ctx), w)
-}
-
-func (c *counter) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
-	c.writes.Add(1)
-	return c.Store.WritePool(context.WithoutCancel(ctx), w)
-}
-
-func (c *counter) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
-	return c.Store.PoolItem(context.WithoutCancel(ctx), pool)
-}
-
-func (c *counter) Check(ctx context.Context) error {
-	return c.Store.Check(context.WithoutCancel(ctx))
-}
-
-func (c *counter) Group(ctx context.Context, pool string, group int) (protocol.Group, error) {
-	c.queries.Add(1)
-	return c.Store.Group(context.WithoutCancel(ctx), pool, group)
-}
-
 // herd starts n agents at once. Each must get a node ID of its own, with at most 2
 // conditional writes on average.
 func herd(t *testing.T, store lease.Store, n int) {
 	t.Helper()
-	s := &counter{Store: store}
+	s := &fixture.Counter{Store: store}
 	agents := make([]*lease.Agent, n)
 	var wg sync.WaitGroup
 	for i := range agents {
@@ -293,8 +260,8 @@ func herd(t *testing.T, store lease.Store, n int) {
 		})
 	}
 	wg.Wait()
-	perTask := float64(s.writes.Load()) / float64(n)
-	t.Logf("%.2f writes and %.2f queries a task", perTask, float64(s.queries.Load())/float64(n))
+	perTask := float64(s.Writes.Load()) / float64(n)
+	t.Logf("%.2f writes and %.2f queries a task", perTask, float64(s.Queries.Load())/float64(n))
 	if perTask > 2 {
 		t.Errorf("%.2f writes a task, want at most 2", perTask)
 	}
@@ -415,9 +382,9 @@ func TestLostAnswerOfAClaim(t *testing.T) {
 			return do()
 		})
 		began := time.Now()
-		var ev events
+		var ev fixture.Events
 		cfg := fixture.Config(s)
-		cfg.OnEvent = ev.add
+		cfg.OnEvent = ev.Add
 		a := fixture.Start(t, cfg)
 		l, err := a.Lease()
 		if err != nil || l.Version != 1 {
@@ -462,11 +429,11 @@ func TestDoubtfulClaimIsAbandoned(t *testing.T) {
 			}
 			return do()
 		})
-		before := item(t, s, 0).ReservedUntil
+		before := fixture.Item(t, s, 0).ReservedUntil
 		if _, err := lease.Start(ctx, fixture.Config(s)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got %v, want context.DeadlineExceeded", err)
 		}
-		if l := item(t, s, 0); l.Holder != "" || !l.ReservedUntil.Equal(before) {
+		if l := fixture.Item(t, s, 0); l.Holder != "" || !l.ReservedUntil.Equal(before) {
 			t.Errorf("left %+v", l)
 		}
 	})

@@ -16,7 +16,7 @@ func TestCloseFencesThenReleases(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		a := fixture.Start(t, fixture.Config(s))
-		g := ids(t, a)
+		g := fixture.IDs(t, a)
 		fixture.Wait(7 * time.Second)
 		last, err := g.Next()
 		if err != nil {
@@ -34,7 +34,7 @@ func TestCloseFencesThenReleases(t *testing.T) {
 		if err := errors.Join(a.Close(), a.Close()); err != nil {
 			t.Fatal(err)
 		}
-		l := item(t, s, 0)
+		l := fixture.Item(t, s, 0)
 		if l.Holder != "" || !l.ReservedUntil.Equal(last.Time()) {
 			t.Errorf("left %+v, want it free and reserved until %v", l, last.Time())
 		}
@@ -57,13 +57,13 @@ func TestCloseFencesThenReleases(t *testing.T) {
 func TestCloseOfAnUnusedLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		before := item(t, s, 0).ReservedUntil
+		before := fixture.Item(t, s, 0).ReservedUntil
 		a := fixture.Start(t, fixture.Config(s))
 		fixture.Wait(time.Minute)
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := item(t, s, 0).ReservedUntil; !got.Equal(before) {
+		if got := fixture.Item(t, s, 0).ReservedUntil; !got.Equal(before) {
 			t.Errorf("reserved until %v, want %v", got, before)
 		}
 	})
@@ -99,7 +99,7 @@ func TestCloseWhileReacquiring(t *testing.T) {
 			}
 			return do()
 		})
-		taken(t, s, a)
+		fixture.Take(t, s, a)
 		<-claiming
 		s.On(nil)
 		go func() { closed <- a.Close() }()
@@ -107,7 +107,7 @@ func TestCloseWhileReacquiring(t *testing.T) {
 			t.Error(err)
 		}
 		for n := range 2 {
-			if l := item(t, s, n); l.Holder != "" && l.Holder != "thief" {
+			if l := fixture.Item(t, s, n); l.Holder != "" && l.Holder != "thief" {
 				t.Errorf("left behind: %+v", l)
 			}
 		}
@@ -188,7 +188,7 @@ func TestCloseAfterUnansweredRenewals(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
-		if l := item(t, s, 0); l.Holder != "" || l.ReservedUntil.After(time.Now()) {
+		if l := fixture.Item(t, s, 0); l.Holder != "" || l.ReservedUntil.After(time.Now()) {
 			t.Errorf("got %+v, want it free and not reserved", l)
 		}
 	})

@@ -74,7 +74,7 @@ func TestTTLs(t *testing.T) {
 				c := fixture.Config(leasetest.NewMemory("orders", 1))
 				c.TTL, c.Guard, c.ClaimGuard, c.Reserve = cfg.TTL, cfg.Guard, cfg.ClaimGuard, cfg.Reserve
 				a := fixture.Start(t, c)
-				g := ids(t, a)
+				g := fixture.IDs(t, a)
 				for range 10 {
 					fixture.Wait(cfg.TTL)
 					if _, err := a.Lease(); err != nil {

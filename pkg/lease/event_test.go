@@ -44,11 +44,11 @@ func TestSlowHookDelaysNoRenewal(t *testing.T) {
 // All events, including the last one, contain the generators' statistics.
 func TestEventsCountIDs(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		var ev events
+		var ev fixture.Events
 		cfg := fixture.Config(leasetest.NewMemory("orders", 1))
-		cfg.OnEvent = ev.add
+		cfg.OnEvent = ev.Add
 		a := fixture.Start(t, cfg)
-		g := ids(t, a)
+		g := fixture.IDs(t, a)
 		issue := func(n int) {
 			for range n {
 				if _, err := g.Next(); err != nil {
@@ -65,10 +65,10 @@ func TestEventsCountIDs(t *testing.T) {
 		if _, err := g.Next(); err == nil {
 			t.Fatal("an ID after Close")
 		}
-		if e := ev.of(lease.EventRenewed)[0]; e.IDs.Issued != 10 {
+		if e := ev.Of(lease.EventRenewed)[0]; e.IDs.Issued != 10 {
 			t.Errorf("at the first renewal: %+v", e.IDs)
 		}
-		if e := ev.of(lease.EventReleased)[0]; e.IDs.Issued != 15 {
+		if e := ev.Of(lease.EventReleased)[0]; e.IDs.Issued != 15 {
 			t.Errorf("at the release: %+v", e.IDs)
 		}
 	})
@@ -125,22 +125,22 @@ func TestNothingOfTheUsersStopsTheLease(t *testing.T) {
 // dropped, and the hook is told how many.
 func TestSlowHookIsToldWhatItMissed(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		var ev events
+		var ev fixture.Events
 		cfg := fixture.Config(fixture.NewNetwork(1))
 		read := make(chan struct{})
 		cfg.OnEvent = func(e lease.Event) {
 			<-read
-			ev.add(e)
+			ev.Add(e)
 		}
 		fixture.Start(t, cfg)
 		fixture.Wait(2 * time.Hour) // 1,440 renewals
 		close(read)
 		fixture.Wait(0)
-		dropped := ev.of(lease.EventDropped)
+		dropped := ev.Of(lease.EventDropped)
 		if len(dropped) != 1 || dropped[0].Dropped < 1000 || !strings.Contains(dropped[0].Err.Error(), "OnEvent was too slow") {
 			t.Fatalf("got %+v, want one event about more than 1,000 dropped ones", dropped)
 		}
-		if all := len(ev.of(lease.EventClaimed, lease.EventRenewed)); all > 257 {
+		if all := len(ev.Of(lease.EventClaimed, lease.EventRenewed)); all > 257 {
 			t.Errorf("heard %d events of those two hours, want at most 257", all)
 		}
 	})
@@ -191,9 +191,9 @@ func TestBeforeResumeThatFails(t *testing.T) {
 	for _, fail := range []func(){func() { panic("oh no") }, runtime.Goexit} {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(1)
-			var ev events
+			var ev fixture.Events
 			cfg := fixture.Config(s)
-			cfg.OnEvent = ev.add
+			cfg.OnEvent = ev.Add
 			a := fixture.Start(t, cfg)
 			called := 0
 			a.BeforeResume(func() {
@@ -217,9 +217,9 @@ func TestEventsAreInOrder(t *testing.T) {
 	for range 200 {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(1)
-			var ev events
+			var ev fixture.Events
 			cfg := fixture.Config(s)
-			cfg.OnEvent = ev.add
+			cfg.OnEvent = ev.Add
 			began := time.Now()
 			a := fixture.Start(t, cfg)
 			s.On(func(_ context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
@@ -228,11 +228,11 @@ func TestEventsAreInOrder(t *testing.T) {
 			})
 			fixture.Wait(14 * time.Second)
 			suspended := false
-			for _, kind := range ev.kinds(lease.EventSuspended, lease.EventResumed) {
+			for _, kind := range ev.Kinds(lease.EventSuspended, lease.EventResumed) {
 				suspended = kind == lease.EventSuspended
 			}
 			if _, err := a.Lease(); (err != nil) != suspended {
-				t.Errorf("got %v after %v", err, ev.kinds(lease.EventSuspended, lease.EventResumed, lease.EventRenewed))
+				t.Errorf("got %v after %v", err, ev.Kinds(lease.EventSuspended, lease.EventResumed, lease.EventRenewed))
 			}
 			s.On(nil)
 		})

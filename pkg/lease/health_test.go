@@ -44,7 +44,7 @@ func TestHealth(t *testing.T) {
 		s.SetOutage(nil)
 		fixture.Wait(2 * time.Second)
 		check("held", 200, 200)
-		taken(t, s, a)
+		fixture.Take(t, s, a)
 		fixture.Wait(2 * time.Second)
 		check("lost", 503, 503)
 	})
@@ -67,7 +67,7 @@ func TestReadyIsWhatNextSays(t *testing.T) {
 		cfg := fixture.Config(s)
 		cfg.Clock, cfg.Reserve = clock, 10*time.Minute
 		a := fixture.Start(t, cfg)
-		g := ids(t, a)
+		g := fixture.IDs(t, a)
 		check := func(when string, live, ready, held int) {
 			t.Helper()
 			for url, want := range map[string]int{"/": ready, "/?need=ids": ready, "/?need=lease": held} {
@@ -105,9 +105,9 @@ func TestReadyIsWhatNextSays(t *testing.T) {
 // reports that no time is left.
 func TestHealthOnDemandAfterASleep(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		o, clock := onDemand(t, fixture.NewNetwork(1))
-		refresh(t, o)
-		clock.freeze(time.Hour, true)
+		o, clock := fixture.OnDemand(t, fixture.NewNetwork(1))
+		fixture.Refresh(t, o)
+		clock.Freeze(time.Hour, true)
 		w := httptest.NewRecorder()
 		o.ServeHTTP(w, nil)
 		var h struct {

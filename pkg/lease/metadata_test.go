@@ -36,8 +36,8 @@ func TestSetMetadata(t *testing.T) {
 		}
 		<-a.Renewed()
 		want := map[string]string{"zone": "a", "session_id": "s"}
-		if l, err := a.Lease(); err != nil || !maps.Equal(l.Metadata, want) || !maps.Equal(item(t, s, 0).Metadata, want) {
-			t.Errorf("%v, %v, the table has %v", l.Metadata, err, item(t, s, 0).Metadata)
+		if l, err := a.Lease(); err != nil || !maps.Equal(l.Metadata, want) || !maps.Equal(fixture.Item(t, s, 0).Metadata, want) {
+			t.Errorf("%v, %v, the table has %v", l.Metadata, err, fixture.Item(t, s, 0).Metadata)
 		}
 		if got := s.Writes() - before; got != 1 {
 			t.Errorf("%d writes, want the renewal alone", got)
@@ -62,7 +62,7 @@ func TestSetMetadataChecks(t *testing.T) {
 			}
 		}
 		fixture.Wait(6 * time.Second)
-		if got := item(t, s, 0).Metadata; !maps.Equal(got, cfg.Metadata) {
+		if got := fixture.Item(t, s, 0).Metadata; !maps.Equal(got, cfg.Metadata) {
 			t.Errorf("refused changes left %v", got)
 		}
 	})
@@ -89,7 +89,7 @@ func TestBeforeResume(t *testing.T) {
 		fixture.Wait(time.Minute)
 		s.SetOutage(nil)
 		<-a.Renewed()
-		if l := item(t, s, 0); called.Load() == 0 || l.Metadata["session_id"] != "two" || l.Version != 1 {
+		if l := fixture.Item(t, s, 0); called.Load() == 0 || l.Metadata["session_id"] != "two" || l.Version != 1 {
 			t.Errorf("called %d times, left %+v", called.Load(), l)
 		}
 		a.BeforeResume(nil)
@@ -117,7 +117,7 @@ func TestSetMetadataWhileAnswersAreLost(t *testing.T) {
 		s.On(nil)
 		<-a.Renewed()
 		l, err := a.Lease()
-		if err != nil || l.Version != 1 || l.Metadata["session_id"] != "two" || item(t, s, a.NodeID()).Metadata["session_id"] != "two" {
+		if err != nil || l.Version != 1 || l.Metadata["session_id"] != "two" || fixture.Item(t, s, a.NodeID()).Metadata["session_id"] != "two" {
 			t.Fatal(l, err)
 		}
 		if _, err := s.Memory.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version}); err != nil {
@@ -194,8 +194,8 @@ func TestRenewNow(t *testing.T) {
 		a.RenewNow()
 		a.RenewNow()
 		<-renewed
-		if took := time.Since(began); took > time.Millisecond || item(t, s, 0).Metadata["session_id"] != "s" {
-			t.Errorf("renewed after %v, the table has %v", took, item(t, s, 0).Metadata)
+		if took := time.Since(began); took > time.Millisecond || fixture.Item(t, s, 0).Metadata["session_id"] != "s" {
+			t.Errorf("renewed after %v, the table has %v", took, fixture.Item(t, s, 0).Metadata)
 		}
 		synctest.Wait()
 		if got := s.Writes() - before; got > 2 {

@@ -336,15 +336,15 @@ func TestAgentThatMayNotWriteThePool(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, table := all.Table()
-	var seen events
+	var seen fixture.Events
 	cfg := fixture.Config(lease.NewDynamoDB(leasesOnly{client}, table))
-	cfg.OnEvent = seen.add
+	cfg.OnEvent = seen.Add
 	var agents []*lease.Agent
 	for range 4 {
 		agents = append(agents, fixture.Start(t, cfg))
 	}
 	for _, a := range agents {
-		if _, err := ids(t, a).Next(); err != nil {
+		if _, err := fixture.IDs(t, a).Next(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -352,7 +352,7 @@ func TestAgentThatMayNotWriteThePool(t *testing.T) {
 		t.Fatalf("got %v, want that the open groups are full", err)
 	}
 	said := 0
-	for _, e := range seen.of(lease.EventWarning) {
+	for _, e := range seen.Of(lease.EventWarning) {
 		if errors.Is(e.Err, lease.ErrAccess) {
 			said++
 		}
@@ -410,7 +410,7 @@ func TestAgentThatMayNotEndAWidening(t *testing.T) {
 			t.Fatal(err)
 		}
 		agent := fixture.Start(t, fixture.Config(noPool{store}))
-		g := ids(t, agent)
+		g := fixture.IDs(t, agent)
 		item, err := store.PoolItem(t.Context(), "orders")
 		if err != nil {
 			t.Fatal(err)

@@ -46,9 +46,9 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 func TestRenewalDeliveredTwice(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		var ev events
+		var ev fixture.Events
 		cfg := fixture.Config(s)
-		cfg.OnEvent = ev.add
+		cfg.OnEvent = ev.Add
 		a := fixture.Start(t, cfg)
 		s.On(func(_ context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			if _, err := do(); err != nil {
@@ -61,13 +61,13 @@ func TestRenewalDeliveredTwice(t *testing.T) {
 		if _, err := a.Lease(); err != nil {
 			t.Error(err)
 		}
-		for _, e := range ev.of(lease.EventRenewed) {
+		for _, e := range ev.Of(lease.EventRenewed) {
 			if want := 13*time.Second - 900*time.Millisecond; e.Left != want {
 				t.Errorf("%v left, want %v", e.Left, want)
 			}
 		}
-		if len(ev.of(lease.EventRenewed)) < 9 || len(ev.of(lease.EventLost)) > 0 {
-			t.Error(ev.kinds(lease.EventRenewed, lease.EventLost))
+		if len(ev.Of(lease.EventRenewed)) < 9 || len(ev.Of(lease.EventLost)) > 0 {
+			t.Error(ev.Kinds(lease.EventRenewed, lease.EventLost))
 		}
 		s.On(nil)
 	})
@@ -133,11 +133,11 @@ func TestReservedUntilNeverFalls(t *testing.T) {
 			}
 			highest = w.ReservedUntil
 		}
-		before := item(t, s, 0)
+		before := fixture.Item(t, s, 0)
 		if res, err := late(); err != nil || res.Applied {
 			t.Errorf("a late renewal was applied: %+v, %v", res, err)
 		}
-		if got := item(t, s, 0); got.ReservedUntil.Before(before.ReservedUntil) {
+		if got := fixture.Item(t, s, 0); got.ReservedUntil.Before(before.ReservedUntil) {
 			t.Errorf("reserved until %v, was %v", got.ReservedUntil, before.ReservedUntil)
 		}
 	})
@@ -153,7 +153,7 @@ func TestWallStepsBack(t *testing.T) {
 		a := fixture.Start(t, cfg)
 		for range 20 {
 			clock.Step(-time.Minute)
-			before := item(t, s, 0)
+			before := fixture.Item(t, s, 0)
 			fixture.Wait(8 * time.Second)
 			l, err := a.Lease()
 			if err != nil || !l.ExpiresAt.After(before.ExpiresAt) || !l.ReservedUntil.After(before.ReservedUntil) {
@@ -169,7 +169,7 @@ func TestFreedByOthers(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(1)
 			a := fixture.Start(t, fixture.Config(s))
-			g := ids(t, a)
+			g := fixture.IDs(t, a)
 			fixture.Wait(time.Second)
 			res, err := s.Memory.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: 0}, Version: version})
 			if err != nil || res.Applied != (version == 1) {
@@ -257,13 +257,13 @@ func TestAttemptsFitTheTimeLeft(t *testing.T) {
 func TestGeneratorIsFencedAtTheRenewedDeadline(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		var ev events
+		var ev fixture.Events
 		cfg := fixture.Config(s)
-		cfg.OnEvent = ev.add
+		cfg.OnEvent = ev.Add
 		a := fixture.Start(t, cfg)
-		g := ids(t, a)
+		g := fixture.IDs(t, a)
 		fixture.Wait(12 * time.Second)
-		renewed := ev.of(lease.EventRenewed)
+		renewed := ev.Of(lease.EventRenewed)
 		if len(renewed) == 0 {
 			t.Fatal("no renewal in 12 s")
 		}
@@ -285,9 +285,9 @@ func TestGeneratorIsFencedAtTheRenewedDeadline(t *testing.T) {
 func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		var ev events
+		var ev fixture.Events
 		cfg := fixture.Config(s)
-		cfg.OnExpiry, cfg.OnEvent = lease.Stop, ev.add
+		cfg.OnExpiry, cfg.OnEvent = lease.Stop, ev.Add
 		a := fixture.Start(t, cfg)
 		answered := make(chan struct{})
 		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
@@ -301,7 +301,7 @@ func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 		})
 		<-answered
 		fixture.Wait(time.Minute)
-		if got := ev.of(lease.EventRenewed, lease.EventResumed); len(got) != 0 {
+		if got := ev.Of(lease.EventRenewed, lease.EventResumed); len(got) != 0 {
 			t.Errorf("after the end: %+v", got)
 		}
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) {
@@ -324,7 +324,7 @@ func TestClockGlitchHeals(t *testing.T) {
 		cfg := fixture.Config(s)
 		cfg.Clock, cfg.Reserve = clock, 3*time.Hour
 		a := fixture.Start(t, cfg)
-		g := ids(t, a)
+		g := fixture.IDs(t, a)
 		clock.Step(time.Hour)
 		id, err := g.Next()
 		if ahead := time.Until(id.Time()); err != nil || ahead > 16*time.Second {
@@ -332,7 +332,7 @@ func TestClockGlitchHeals(t *testing.T) {
 		}
 		<-a.Renewed()
 		clock.Step(-time.Hour)
-		asked := item(t, s, 0)
+		asked := fixture.Item(t, s, 0)
 		if ahead := time.Until(asked.ExpiresAt); ahead < time.Hour {
 			t.Fatalf("the renewal asked for %v, want more than an hour", ahead)
 		}
@@ -340,11 +340,11 @@ func TestClockGlitchHeals(t *testing.T) {
 		if off := time.Until(a.Timeline().Now()); off.Abs() > 20*time.Millisecond {
 			t.Errorf("the clock of renewals is off by %v", off)
 		}
-		if now := item(t, s, 0); !now.ExpiresAt.Equal(asked.ExpiresAt) || now.Renewal < 300 {
+		if now := fixture.Item(t, s, 0); !now.ExpiresAt.Equal(asked.ExpiresAt) || now.Renewal < 300 {
 			t.Errorf("got %+v, want renewals that ask for %v again", now, asked.ExpiresAt)
 		}
 		fixture.Wait(31 * time.Minute)
-		if ahead := time.Until(item(t, s, 0).ExpiresAt); ahead > 16*time.Second {
+		if ahead := time.Until(fixture.Item(t, s, 0).ExpiresAt); ahead > 16*time.Second {
 			t.Errorf("an hour later renewals still ask for %v", ahead)
 		}
 		if _, err := g.Next(); err != nil {
@@ -358,16 +358,16 @@ func TestClockGlitchHeals(t *testing.T) {
 func TestResumesAfterAnOutageOfHours(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		var ev events
+		var ev fixture.Events
 		cfg := fixture.Config(s)
-		cfg.OnEvent = ev.add
+		cfg.OnEvent = ev.Add
 		a := fixture.Start(t, cfg)
 		s.SetOutage(errors.New("away"))
 		fixture.Wait(3 * time.Hour)
-		before := len(ev.of(lease.EventRenewed))
+		before := len(ev.Of(lease.EventRenewed))
 		s.SetOutage(nil)
 		fixture.Wait(6 * time.Second) // a suspended holder retries about every 2 s
-		renewed, resumed := ev.of(lease.EventRenewed)[before:], ev.of(lease.EventResumed)
+		renewed, resumed := ev.Of(lease.EventRenewed)[before:], ev.Of(lease.EventResumed)
 		if len(renewed) < 2 || len(resumed) != 1 || resumed[0].Time.Sub(renewed[0].Time) > 100*time.Millisecond {
 			t.Errorf("got renewals %+v and %+v, want the second one at once, and the lease resumed", renewed, resumed)
 		}

@@ -31,7 +31,7 @@ func TestRunOnSignal(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if l := item(t, s, 0); l.Holder != "" || l.Version != 1 {
+	if l := fixture.Item(t, s, 0); l.Holder != "" || l.Version != 1 {
 		t.Errorf("not given back: %+v", l)
 	}
 }
@@ -40,7 +40,7 @@ func TestRunOnLoss(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		err := lease.Run(t.Context(), fixture.Config(s), func(ctx context.Context, a *lease.Agent) error {
-			taken(t, s, a)
+			fixture.Take(t, s, a)
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), lease.ErrLost) {
 				t.Errorf("the cause is %v", context.Cause(ctx))
@@ -94,7 +94,7 @@ func TestRunOfAFunctionThatFails(t *testing.T) {
 				})
 			}()
 			<-ended
-			if l := item(t, s, 0); l.Holder != "" || l.Version != 1 {
+			if l := fixture.Item(t, s, 0); l.Holder != "" || l.Version != 1 {
 				t.Errorf("%s: left %+v, want it given back", name, l)
 			}
 		})

@@ -25,25 +25,13 @@ func TestPoolNotSeeded(t *testing.T) {
 	}
 }
 
-// serverTime is a store that sends its time, and whose clock is off.
-type serverTime struct {
-	*leasetest.Memory
-	off time.Duration
-}
-
-func (s serverTime) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
-	p, err := s.Memory.PoolItem(ctx, pool)
-	p.ServerTime = time.Now().Add(s.off).Truncate(time.Second)
-	return p, err
-}
-
 func TestClockSkew(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		for _, c := range []struct {
 			off     time.Duration
 			refused bool
 		}{{0, false}, {time.Second, false}, {-time.Second, false}, {3 * time.Second, true}, {-4 * time.Second, true}, {-time.Hour, true}, {time.Hour, true}} {
-			a, err := lease.Start(t.Context(), fixture.Config(serverTime{leasetest.NewMemory("orders", 1), c.off}))
+			a, err := lease.Start(t.Context(), fixture.Config(fixture.ServerTime{Memory: leasetest.NewMemory("orders", 1), Off: c.off}))
 			if errors.Is(err, lease.ErrClockSkew) != c.refused {
 				t.Errorf("off by %v: %v", c.off, err)
 			}
@@ -75,7 +63,7 @@ func TestStartGivesUp(t *testing.T) {
 func TestCorruptItemIsSkipped(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
-		var ev events
+		var ev fixture.Events
 		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			if _, ok := w.(protocol.Claim); ok && w.Item().NodeID == 0 {
 				return protocol.Result{}, &lease.CorruptError{Pool: "orders", NodeID: 0, Err: errors.New("version is missing")}
@@ -84,7 +72,7 @@ func TestCorruptItemIsSkipped(t *testing.T) {
 		})
 		for range 1 {
 			cfg := fixture.Config(s)
-			cfg.OnEvent = ev.add
+			cfg.OnEvent = ev.Add
 			if a := fixture.Start(t, cfg); a.NodeID() != 1 {
 				t.Error(a.NodeID())
 			}
@@ -423,7 +411,7 @@ func TestStartIsCanceledAnywhere(t *testing.T) {
 					t.Errorf("call %d: got %v, want canceled", nth, err)
 				}
 				for n := range 2 {
-					if l := item(t, s, n); l.Holder != "" && l.Task == "test" {
+					if l := fixture.Item(t, s, n); l.Holder != "" && l.Task == "test" {
 						t.Errorf("call %d, after it: %v: left %+v", nth, after, l)
 					}
 				}
@@ -447,7 +435,7 @@ func TestStartIsCanceledBeforeNotBefore(t *testing.T) {
 		if _, err := lease.Start(ctx, fixture.Config(s)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the deadline", err)
 		}
-		if l := item(t, s, 0); l.Holder != "" {
+		if l := fixture.Item(t, s, 0); l.Holder != "" {
 			t.Errorf("left %+v", l)
 		}
 	})

@@ -16,6 +16,12 @@ const (
 	stores   = "./internal/protocol ./pkg/lease/leasepool ./internal/tenure ./pkg/lease"
 	poolOwn  = "./pkg/lease/leasepool ./internal/tenure ./pkg/lease"
 	leaseOwn = "./internal/tenure ./pkg/lease"
+	// The agent's tests of one subject are in a room, and notice the mutants of that subject.
+	napsOwn    = "./proof/internal/naps " + leaseOwn
+	clocksOwn  = "./proof/internal/clocks " + leaseOwn
+	copiesOwn  = "./proof/internal/copies " + leaseOwn
+	outagesOwn = "./proof/internal/outages " + leaseOwn
+	herdsOwn   = "./proof/internal/herds " + leaseOwn
 )
 
 var mutants = slices.Concat(
@@ -113,7 +119,7 @@ var leaseMutants = []mutant{
 	<-a.stopped // no renewal is sent after the release
 `, `	defer a.stop()
 `, leaseOwn},
-	{"a lease that was lost is released", closing, `if over == nil || errors.Is(over, errExpired) {`, `if over == nil || errors.Is(over, ErrLost) {`, leaseOwn},
+	{"a lease that was lost is released", closing, `if over == nil || errors.Is(over, errExpired) {`, `if over == nil || errors.Is(over, ErrLost) {`, outagesOwn},
 	{"a confirmation after the end is taken over", renew, `if a.over != nil { // stopped at the deadline while the answer came`, `if false {`, leaseOwn},
 	{"an old confirmation lowers reserved_until", term, `until := protocol.Latest(t.Lease.ReservedUntil, l.ReservedUntil)`, `until := l.ReservedUntil`, poolOwn},
 	{"the store's Apply ignores the expiry", writes, `case old.Holder != "" && !old.ExpiresAt.Before(w.expiredBefore()):`, `case false:`, stores},

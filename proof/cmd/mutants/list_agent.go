@@ -37,13 +37,13 @@ var agentMutants = []mutant{
 	{"the watchdog emits after it has unlocked", watchdog, `	a.tellNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)})
 `, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)}) }()
 `, leaseOwn},
-	{"an old page exhausts a pool", "pkg/lease/claim.go", `case s.Strong && s.Paced == 0:`, `case true:`, leaseOwn},
+	{"an old page exhausts a pool", "pkg/lease/claim.go", `case s.Strong && s.Paced == 0:`, `case true:`, herdsOwn},
 	{"a part of a group counts as all of it", "pkg/lease/claim.go", `		if part == protocol.Whole {
 			o.Merge(one)`, `		if true {
-			o.Merge(one)`, leaseOwn},
+			o.Merge(one)`, herdsOwn},
 	{"a part of a group reaches into the next", "internal/protocol/dynamodb.go", `if part != Whole && n >= end {`, `if part != Whole && n > end+GroupSize {`, protocolOwn},
-	{"opening groups needs a read that is answered", "pkg/lease/pool.go", `case permanent(err) || errors.As(err, &corrupt) || ctx.Err() != nil:`, `case err != nil || errors.As(err, &corrupt):`, leaseOwn},
-	{"a node ID that was claimed by a wrong clock is kept", agent, `a.term.Lease.NotBefore.Sub(wall) > a.cfg`, `a.term.Lease.NotBefore.Sub(wall) > 1000*time.Hour+a.cfg`, leaseOwn},
+	{"opening groups needs a read that is answered", "pkg/lease/pool.go", `case permanent(err) || errors.As(err, &corrupt) || ctx.Err() != nil:`, `case err != nil || errors.As(err, &corrupt):`, herdsOwn},
+	{"a node ID that was claimed by a wrong clock is kept", agent, `a.term.Lease.NotBefore.Sub(wall) > a.cfg`, `a.term.Lease.NotBefore.Sub(wall) > 1000*time.Hour+a.cfg`, clocksOwn},
 	{"an old page is believed twice", "internal/tenure/search.go", `return known && now-at < oldest`, `return known && now-at < 0`, leaseOwn},
 	{"a suspension whose end was dropped goes on", "pkg/lease/leaseotel/metrics.go", `if e.Left > 0 {`, `if false {`, "./pkg/lease/leaseotel"},
 	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, leaseOwn},
@@ -53,7 +53,7 @@ var agentMutants = []mutant{
 	{"the store's clock does not count", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if false {`, leaseOwn},
 	{"a pool without node IDs is divided by", "internal/tenure/search.go", `if high <= low {`, `if false {`, leaseOwn},
 	{"a long Wait overflows", start, `limit := max(cfg.Wait, cfg.Wait+startLimit)`, `limit := cfg.Wait + startLimit`, leaseOwn},
-	{"who waits does not leave holders time after an outage", claim, `a.outage.Patience(now)`, `0*now`, leaseOwn},
+	{"who waits does not leave holders time after an outage", claim, `a.outage.Patience(now)`, `0*now`, outagesOwn},
 	{"who begins in an outage leaves them none", "internal/tenure/outage.go", `	if !o.heard {
 		return everyLease
 	}
@@ -61,15 +61,15 @@ var agentMutants = []mutant{
 	{"on a bad line expired leases are left alone forever", "internal/tenure/outage.go", ` && now >= o.until {`, ` {`, "./internal/tenure"},
 	{"suspended holders ask as often as they can", renew, `	least, most := suspendedPause(`, `	least, most := 100*time.Millisecond, time.Second
 	_, _ = suspendedPause(`, leaseOwn},
-	{"a suspended holder takes longer than a twentieth", renew, `left/20), time.Second)`, `left/20), 2*time.Second)`, leaseOwn},
+	{"a suspended holder takes longer than a twentieth", renew, `left/20), time.Second)`, `left/20), 2*time.Second)`, outagesOwn},
 	{"a claim after a loss has the old metadata", claim, `	a.announce(ctx)
 	a.mu.Lock()
 	a.attemptNow()`, `	a.mu.Lock()
 	a.attemptNow()`, leaseOwn},
-	{"a suspended fleet asks in step", renew, `	if a.sentHeld || n == 0 {`, `	if false {`, leaseOwn},
+	{"a suspended fleet asks in step", renew, `	if a.sentHeld || n == 0 {`, `	if false {`, outagesOwn},
 	{"stamps run ahead as far as is reserved", renew, `	a.timeline.SetCeiling(c)
 `, `	a.timeline.SetCeiling(snowflake.Ceiling{})
-`, leaseOwn},
+`, clocksOwn},
 	{"a claim bounds no stamps", term, `At: w0.Add(t.ttl + t.claimGuard)`, `At: w0.Add(1e16)`, leaseOwn},
 	{"ready though no ID can be made", "pkg/lease/health.go", `noIDs := a.timeline.Check()`, `noIDs := err`, leaseOwn},
 	{"ready for the lease though it is suspended", "pkg/lease/health.go", `r.URL.Query().Get("need") != "lease"`, `r.URL.Query().Get("need") != "leases"`, leaseOwn},
@@ -79,7 +79,7 @@ var agentMutants = []mutant{
 	{"a name that was found out counts as metadata", "pkg/lease/metadata.go", `c := Config{Task: a.givenTask,`, `c := Config{Task: a.cfg.Task,`, leaseOwn},
 	{"an agent on a restored machine goes on", renew, `		if a.timeline.Copied() {
 			a.lose(`, `		if false {
-			a.lose(`, leaseOwn},
+			a.lose(`, copiesOwn},
 	{"a restored machine relies on its lease", agent, `case a.timeline.Copied():`, `case false:`, leaseOwn},
 	{"a restored machine releases the original's lease", closing, `if copied {`, `if copied && false {`, leaseOwn},
 	{"slow credentials are no credentials", "internal/protocol/awserr.go", `case slowCredentials(err):`, `case false:`, protocols},
@@ -87,6 +87,6 @@ var agentMutants = []mutant{
 		a.expireNow(t)
 		return
 	}
-`, ``, "./pkg/lease"},
-	{"a loss to another history is not ErrLost", "pkg/lease/pool.go", `contradicts the history of pool %q: %w", ErrLost,`, `contradicts the history of pool %q: %w", ErrItemFormat,`, "./pkg/lease"},
+`, ``, outagesOwn},
+	{"a loss to another history is not ErrLost", "pkg/lease/pool.go", `contradicts the history of pool %q: %w", ErrLost,`, `contradicts the history of pool %q: %w", ErrItemFormat,`, outagesOwn},
 }

@@ -14,57 +14,57 @@ var copyMutants = []mutant{
 `, ``, leaseOwn},
 	{"a claim in a glitch stays ahead", renew, `	a.checkFloor(ctx)
 	return true`, `	return true`, leaseOwn},
-	{"a glitch that ends before the answer to a claim is not noticed", renew, `early := a.over == nil && a.tooEarly(at)`, `early := false`, leaseOwn},
-	{"Start waits for a node ID that was given up", start, `case <-renewed:`, `case <-map[bool]<-chan struct{}{true: renewed}[false]:`, leaseOwn},
-	{"Start returns while another node ID is claimed", start, `case over != nil: //`, `case false: //`, leaseOwn},
+	{"a glitch that ends before the answer to a claim is not noticed", renew, `early := a.over == nil && a.tooEarly(at)`, `early := false`, clocksOwn},
+	{"Start waits for a node ID that was given up", start, `case <-renewed:`, `case <-map[bool]<-chan struct{}{true: renewed}[false]:`, clocksOwn},
+	{"Start returns while another node ID is claimed", start, `case over != nil: //`, `case false: //`, clocksOwn},
 	{"Start waits for the first regular renewal", start, `			asked = true
 			a.RenewNow()
 `, `			asked = true
-`, leaseOwn},
+`, clocksOwn},
 	{"Start does not say why it waits", start, `			_, err := a.Lease() // why the node ID may not be used yet
-			return errors.Join(err, context.Cause(ctx))`, `			return context.Cause(ctx)`, leaseOwn},
-	{"an on-demand agent keeps what a glitch claimed", naps, `unanswered := a.checkFloor(ctx)`, `unanswered := false`, leaseOwn},
+			return errors.Join(err, context.Cause(ctx))`, `			return context.Cause(ctx)`, clocksOwn},
+	{"an on-demand agent keeps what a glitch claimed", naps, `unanswered := a.checkFloor(ctx)`, `unanswered := false`, clocksOwn},
 	{"Start waits for the node ID of an agent that has ended", start, `		case <-a.Done():
 			begins.Stop()
 			return a.Err()
-`, ``, leaseOwn},
+`, ``, clocksOwn},
 	{"a release after a glitch forgets what was stamped", renew, `		last = a.timeline.Seal()
 `, `		last = wall
-`, leaseOwn},
-	{"a release after a glitch frees what a copy may stamp", renew, `early = !copied && a.over`, `early = (copied || !copied) && a.over`, leaseOwn},
+`, clocksOwn},
+	{"a release after a glitch frees what a copy may stamp", renew, `early = !copied && a.over`, `early = (copied || !copied) && a.over`, clocksOwn},
 	{"a jumped clock is confirmed by a renewal", renew, `	if jumped {
 		ceiling = a.ceiling
 	}
-`, ``, leaseOwn},
+`, ``, clocksOwn},
 	{"a jumped clock is confirmed where the store disagrees", renew, `	} else if v != untold {
 		return // and the next renewal asks again
-	}`, `	}`, leaseOwn},
+	}`, `	}`, clocksOwn},
 	{"a clock that was put right is never followed", renew, `	if v == right {
 		sent = t.Ceiling(wall, mono)
 	} else if v != untold {`, `	_, _ = wall, mono
-	if v != untold {`, leaseOwn},
-	{"the clock of renewals follows one that was set back", renew, `case protocol.CheckSkew(before, wall, a.pool.ServerTime, a.cfg.timings().MaxSkew()) != nil:`, `case false:`, leaseOwn},
+	if v != untold {`, clocksOwn},
+	{"the clock of renewals follows one that was set back", renew, `case protocol.CheckSkew(before, wall, a.pool.ServerTime, a.cfg.timings().MaxSkew()) != nil:`, `case false:`, clocksOwn},
 	{"a restored machine abandons the original's claim", claim, `	if a.timeline.Copied() {
 		a.settled()
 		return nil
 	}
-`, ``, "./pkg/lease"},
+`, ``, copiesOwn},
 	{"a lease that expires hides a restore", watchdog, `	if a.timeline.Copied() {
 		err = a.copied()
 	}
-`, ``, "./pkg/lease"},
+`, ``, copiesOwn},
 	{"a restored process waits for its next renewal", "pkg/lease/grow.go", `			if a.timeline.Copied() {
 				return true, nil
 			}
-`, ``, "./pkg/lease"},
-	{"a claim is sent after the clock has jumped ahead", claim, `if a.jumped(w.At, m0) {`, `if false {`, "./pkg/lease"},
+`, ``, copiesOwn},
+	{"a claim is sent after the clock has jumped ahead", claim, `if a.jumped(w.At, m0) {`, `if false {`, clocksOwn},
 	{"a clock that jumped is compared with a reading after the answer", "pkg/lease/jump.go", `a.compared = sent
 `, `a.compared = a.clocks()
-`, "./pkg/lease"},
+`, clocksOwn},
 	{"a restored process retries the original's renewal", naps, `		if a.timeline.Copied() {
 			return nil
 		}
-`, ``, "./pkg/lease"},
+`, ``, copiesOwn},
 	{"an earlier claim is trusted beyond its capped reservation", term, `short := max(l.ExpiresAt.Add(w.ClaimGuard).Sub(l.ReservedUntil), 0)`, `short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)`, "./internal/tenure"},
 	{"only the last renewal without an answer is released", term, `if t.ours(cur) && t.sent(cur) {`, `if t.ours(cur) && cur.Renewal == t.asked && t.sent(cur) {`, "./internal/tenure ./pkg/lease"},
 	{"a copy's renewal is released if it reserved as much", term, `return cur.ExpiresAt.Equal(r.expires) && cur`, `return cur`, "./internal/tenure"},
@@ -75,16 +75,16 @@ var copyMutants = []mutant{
 	a.attemptNow()
 `, `	a.mu.Lock()
 	a.attemptNow()
-`, "./pkg/lease"},
-	{"a process restored just before the fence releases", "pkg/lease/close.go", `copied = copied || a.timeline.Copied()`, `_ = copied`, "./pkg/lease"},
-	{"small steps of a clock add up", "pkg/lease/jump.go", `if sent.wall.After(latest) {`, `if sent.wall.After(latest) && false {`, "./pkg/lease"},
-	{"an agent stays with a broken item", renew, `errors.As(err, &corrupt) && !t.Held(`, `errors.As(err, &corrupt) && false && !t.Held(`, "./pkg/lease"},
-	{"a broken item that was given up blocks an environment", claim, `if a.napping != nil && !errors.As(err, &corrupt) {`, `if a.napping != nil && (errors.As(err, &corrupt) || corrupt == nil) {`, "./pkg/lease"},
-	{"a claim of a broken item is forgotten", claim, `unsettled != nil {`, `unsettled != nil && false {`, "./pkg/lease"},
+`, copiesOwn},
+	{"a process restored just before the fence releases", "pkg/lease/close.go", `copied = copied || a.timeline.Copied()`, `_ = copied`, copiesOwn},
+	{"small steps of a clock add up", "pkg/lease/jump.go", `if sent.wall.After(latest) {`, `if sent.wall.After(latest) && false {`, clocksOwn},
+	{"an agent stays with a broken item", renew, `errors.As(err, &corrupt) && !t.Held(`, `errors.As(err, &corrupt) && false && !t.Held(`, outagesOwn},
+	{"a broken item that was given up blocks an environment", claim, `if a.napping != nil && !errors.As(err, &corrupt) {`, `if a.napping != nil && (errors.As(err, &corrupt) || corrupt == nil) {`, outagesOwn},
+	{"a claim of a broken item is forgotten", claim, `unsettled != nil {`, `unsettled != nil && false {`, outagesOwn},
 	{"a comparison of clocks changes the pool of a claim", "pkg/lease/jump.go", `	p, sent, err := a.readPool(ctx)
 	if err == nil {
 `, `	p, sent, err := a.readPool(ctx)
 	if err == nil {
 		a.pool, a.hinted = p, false
-`, "./pkg/lease"},
+`, clocksOwn},
 }

@@ -8,7 +8,7 @@ const (
 	// addressBook is the memory of the client's transport.
 	addressBook = "internal/lastaddress/transport.go"
 	leasePool   = "pkg/lease/pool.go"
-	growProof   = "./internal/tenure ./pkg/lease"
+	growProof   = "./internal/tenure ./proof/internal/growth ./pkg/lease"
 )
 
 // The mutants of leases that grow.
@@ -38,8 +38,8 @@ var growthMutants = []mutant{
 	{"an answer after a freeze counts as fresh", length, `return min(in, max(t.RenewEvery, of.Deadline-now-usual))`, `return min(in, max(in, of.Deadline-now-usual))`, growProof},
 	{"whoever counts learns nothing by it", grow, `		r.Learn(*p)
 	}`, `		_ = p
-	}`, "./pkg/lease"},
-	{"a count of long ago is stored", grow, `const turnLimit = time.Minute`, `const turnLimit = time.Hour`, "./pkg/lease"},
+	}`, growProof},
+	{"a count of long ago is stored", grow, `const turnLimit = time.Minute`, `const turnLimit = time.Hour`, growProof},
 	{"a read of the measurement costs the lease", grow, `min(renewLimit, left/4)`, `renewLimit`, growProof},
 	{"growth is stuck in a widening", leasePool, `if !t.Stuck(a.pool) ||`, `if true || !t.Stuck(a.pool) ||`, growProof},
 	{"growth voids a live widening", leasePool, ` || !t.AtRisk(a.clock.Monotonic()) {`, ` {`, growProof},

@@ -21,7 +21,7 @@ var poolItemMutants = []mutant{
 	{"a late verdict undoes a raise", verdicts, `u.onlyIf = "verdict = :seen"`, `u.onlyIf = "(attribute_not_exists(verdict) OR verdict <> :format OR verdict = :seen)"`, "./internal/protocol"},
 	{"a late first verdict undoes a raise", verdicts, `attribute_not_exists(verdict) AND revision = :revision`, `attribute_not_exists(verdict) AND revision >= :revision`, "./internal/protocol"},
 	{"a raise leaves the verdict of another table", verdicts, `set:    "SET revision = revision + :more REMOVE verdict",`, `set:    "SET revision = revision + :more",`, "./internal/protocol"},
-	{"a raise leaves the verdict of another table on the cards", "pkg/lease/leasepool/raise.go", `if err := p.publish(ctx, c.Pool); err != nil {`, `if err := ctx.Err(); err != nil {`, leaseOwn},
+	{"a raise leaves the verdict of another table on the cards", "pkg/lease/leasepool/raise.go", `if err := p.publish(ctx, c.Pool); err != nil {`, `if err := ctx.Err(); err != nil {`, herdsOwn},
 	{"an older hint replaces newer knowledge", "internal/protocol/card.go", `attribute_not_exists(revision) OR revision < :revision OR`, `attribute_not_exists(revision) OR revision <> :revision OR`, "./internal/protocol"},
 	{"an older count replaces a newer one on a card", "internal/protocol/card.go", `vouched_at = :vouched_at AND measured_at < :measured_at`, `vouched_at = :vouched_at AND measured_at <> :measured_at`, "./internal/protocol"},
 	{"a raise leaves cards of an item that is gone", "pkg/lease/leasepool/raise.go", `Behind: ahead})`, `Behind: 0 * ahead})`, poolOwn},
@@ -31,15 +31,15 @@ var poolItemMutants = []mutant{
 		return asking(a, func() (*protocol`, `		if sent.wall.IsZero() {
 			sent = a.clocks()
 		}
-		return asking(a, func() (*protocol`, leaseOwn},
-	{"a hint takes back what the agent knows", "pkg/lease/pool.go", `card.Revision < a.pool.Revision || `, ``, leaseOwn},
+		return asking(a, func() (*protocol`, herdsOwn},
+	{"a hint takes back what the agent knows", "pkg/lease/pool.go", `card.Revision < a.pool.Revision || `, ``, herdsOwn},
 	{"a hint is believed where a strong read is needed", "pkg/lease/claim.go", `if seen.Free < 0 && a.hinted {`, `if false {`, leaseOwn},
-	{"a hint is believed while the width changes", "internal/protocol/card.go", `return enough && p.Widening.State != WidenOpen`, `return enough`, leaseOwn},
+	{"a hint is believed while the width changes", "internal/protocol/card.go", `return enough && p.Widening.State != WidenOpen`, `return enough`, herdsOwn},
 	{"a layout counts before the claim by a card that is not final", "pkg/lease/pool.go", `	if p.FinalLayout() != nil {
 		l.final.Store(&p)
 	}`, `	if p.Layout != nil {
 		l.final.Store(&p)
-	}`, leaseOwn},
+	}`, herdsOwn},
 	{"begin is not pinned on widen_numbers", dynamo, `AND widen_numbers = :numbers",`, `AND :numbers = :numbers",`, stores},
 	{"a try is marked on what was read before it", widen, `	if c.Pool, err = p.change(ctx, begin); err != nil {
 		return false, err

@@ -10,4 +10,7 @@
 // and stops.
 //
 //	go test ./proof/internal/growth -v -args -whole
+//
+// The tests in grow_test.go and edges_test.go run real agents instead. Their leases grow, stay
+// short or become short again.
 package growth

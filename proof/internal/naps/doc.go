@@ -11,4 +11,8 @@
 // A pause stops an environment before it sends a request, before it receives the answer, or
 // between two invocations. Unlike in an environment that is really frozen, its timers go off
 // meanwhile.
+//
+// The other tests have one or a few on-demand agents and one fault each: a freeze that only some
+// clocks show, an answer that is lost, a connection that dies during a freeze, a caller that gives
+// up.
 package naps

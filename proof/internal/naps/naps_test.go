@@ -1,4 +1,4 @@
-package lease_test
+package naps_test
 
 import (
 	"context"
@@ -13,18 +13,6 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
-
-// once makes meddle handle the first write of kind W, and no later writes.
-func once[W protocol.Write](s *fixture.Network, meddle func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error)) {
-	done := false
-	s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
-		if _, ok := w.(W); ok && !done {
-			done = true
-			return meddle(ctx, do)
-		}
-		return do()
-	})
-}
 
 // brief calls Refresh with a short deadline, and fails the test if the call succeeds.
 func brief(t *testing.T, o *lease.OnDemand) {
@@ -44,16 +32,16 @@ func TestOnDemandSettlesItsClaim(t *testing.T) {
 			for _, pause := range []time.Duration{0, 10 * time.Second, time.Hour} {
 				fixture.Virtual(t, func(t *testing.T) {
 					s := fixture.NewNetwork(64)
-					once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+					fixture.Once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
 						if landed {
 							return fixture.Lose(ctx, do)
 						}
 						return fixture.Hang(ctx)
 					})
-					o, d := onDemand(t, s)
+					o, d := fixture.OnDemand(t, s)
 					brief(t, o)
-					d.freeze(pause, true)
-					refresh(t, o)
+					d.Freeze(pause, true)
+					fixture.Refresh(t, o)
 					claims := fixture.WritesOf[protocol.Claim](s)
 					for _, c := range claims {
 						if c.Item() != claims[0].Item() && pause < time.Minute || c.Session != claims[0].Session && pause < time.Minute {
@@ -66,28 +54,13 @@ func TestOnDemandSettlesItsClaim(t *testing.T) {
 					if _, err := o.Lease(); err != nil {
 						t.Errorf("after %v: got %v, want a lease", pause, err)
 					}
-					if n := held(t, s); n != 1 {
+					if n := fixture.Held(t, s); n != 1 {
 						t.Errorf("after %v: %d node IDs are held, want 1", pause, n)
 					}
 				})
 			}
 		})
 	}
-}
-
-// held counts the node IDs that have a holder.
-func held(t *testing.T, s lease.Store) (n int) {
-	t.Helper()
-	g, err := s.Group(t.Context(), "orders", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range g.Leases {
-		if l.Holder != "" {
-			n++
-		}
-	}
-	return n
 }
 
 // A claim is sent before a freeze and answered after it. The time of the freeze is
@@ -98,7 +71,7 @@ func TestOnDemandFrozenWhileItClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := fixture.NewNetwork(1)
-				o, d := onDemand(t, s)
+				o, d := fixture.OnDemand(t, s)
 				frozen, believed := false, errors.New("nobody looked")
 				s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 					if _, ok := w.(protocol.Renew); ok {
@@ -107,14 +80,14 @@ func TestOnDemandFrozenWhileItClaims(t *testing.T) {
 					res, err := do()
 					if !frozen {
 						frozen = true
-						d.jump(299 * time.Second)
+						d.Jump(299 * time.Second)
 						if lost {
 							return protocol.Result{}, errors.New("connection reset")
 						}
 					}
 					return res, err
 				})
-				refresh(t, o)
+				fixture.Refresh(t, o)
 				if !errors.Is(believed, lease.ErrSuspended) {
 					t.Errorf("a claim of 299 s ago, with a guard of 2 s in 5 min: got %v before its renewal, want ErrSuspended", believed)
 				}
@@ -133,22 +106,22 @@ func TestOnDemandCopied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := fixture.NewNetwork(64)
-				o, d := onDemand(t, s)
+				o, d := fixture.OnDemand(t, s)
 				if pending {
-					once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+					fixture.Once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
 						return fixture.Lose(ctx, do)
 					})
 					brief(t, o)
 				} else {
-					refresh(t, o)
+					fixture.Refresh(t, o)
 				}
 				first := fixture.WritesOf[protocol.Claim](s)[0]
 				sent := s.Writes()
-				d.generation.Add(1)
+				d.Restore()
 				if _, err := o.Lease(); err == nil {
 					t.Error("Lease of a copy: got nil, want an error")
 				}
-				refresh(t, o)
+				fixture.Refresh(t, o)
 				if l, err := o.Lease(); err != nil || l.Holder == first.Session {
 					t.Errorf("after the copy was noticed: got %+v, %v, want another session", l, err)
 				}
@@ -160,7 +133,7 @@ func TestOnDemandCopied(t *testing.T) {
 				if got := s.Writes() - sent; got > 2 {
 					t.Errorf("%d writes, want a claim or two", got)
 				}
-				if l := item(t, s, first.NodeID); l.Holder != first.Session {
+				if l := fixture.Item(t, s, first.NodeID); l.Holder != first.Session {
 					t.Errorf("the other copy's lease was touched: %+v", l)
 				}
 			})
@@ -193,14 +166,14 @@ func TestOnDemandClose(t *testing.T) {
 	t.Run("unused", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(1)
-			o, _ := onDemand(t, s)
+			o, _ := fixture.OnDemand(t, s)
 			closing(t, s, o, 0)
 		})
 	})
 	t.Run("held", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(1)
-			o, _ := onDemand(t, s)
+			o, _ := fixture.OnDemand(t, s)
 			g, err := o.Generator(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -208,7 +181,7 @@ func TestOnDemandClose(t *testing.T) {
 			id := next(t, o, g)
 			bindings := s.Writes()
 			closing(t, s, o, bindings+1)
-			if l := item(t, s, 0); l.Holder != "" || l.ReservedUntil.Before(id.Time()) {
+			if l := fixture.Item(t, s, 0); l.Holder != "" || l.ReservedUntil.Before(id.Time()) {
 				t.Errorf("got %+v, want it free, and reserved to the last ID, %v", l, id.Time())
 			}
 			if id, err := g.Next(); err == nil {
@@ -219,8 +192,8 @@ func TestOnDemandClose(t *testing.T) {
 	t.Run("expired", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(1)
-			o, _ := onDemand(t, s)
-			refresh(t, o)
+			o, _ := fixture.OnDemand(t, s)
+			fixture.Refresh(t, o)
 			fixture.Wait(time.Hour)
 			closing(t, s, o, 1)
 		})
@@ -228,13 +201,13 @@ func TestOnDemandClose(t *testing.T) {
 	t.Run("with a claim in doubt", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(4)
-			once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+			fixture.Once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
 				return fixture.Lose(ctx, do)
 			})
-			o, _ := onDemand(t, s)
+			o, _ := fixture.OnDemand(t, s)
 			brief(t, o)
 			closing(t, s, o, 2)
-			if n := held(t, s); n != 0 {
+			if n := fixture.Held(t, s); n != 0 {
 				t.Errorf("%d node IDs are held after Close, want 0", n)
 			}
 		})
@@ -244,10 +217,10 @@ func TestOnDemandClose(t *testing.T) {
 	t.Run("during a call", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(4)
-			once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+			fixture.Once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
 				return fixture.Lose(ctx, do)
 			})
-			o, _ := onDemand(t, s)
+			o, _ := fixture.OnDemand(t, s)
 			waiting := make(chan error)
 			go func() { waiting <- o.Refresh(t.Context()) }()
 			synctest.Wait()
@@ -260,7 +233,7 @@ func TestOnDemandClose(t *testing.T) {
 			if took := time.Since(began); took > 200*time.Millisecond {
 				t.Errorf("it took %v, want it within the time that Lambda leaves", took)
 			}
-			if n := held(t, s); n != 0 {
+			if n := fixture.Held(t, s); n != 0 {
 				t.Errorf("%d node IDs are held after Close, want 0", n)
 			}
 		})
@@ -271,11 +244,11 @@ func TestOnDemandClose(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(4)
 			end := make(chan struct{})
-			once[protocol.Claim](s, func(context.Context, func() (protocol.Result, error)) (protocol.Result, error) {
+			fixture.Once[protocol.Claim](s, func(context.Context, func() (protocol.Result, error)) (protocol.Result, error) {
 				<-end
 				return protocol.Result{}, errors.New("late")
 			})
-			o, _ := onDemand(t, s)
+			o, _ := fixture.OnDemand(t, s)
 			go func() { _ = o.Refresh(t.Context()) }()
 			synctest.Wait()
 			if err := o.Close(); err == nil {
@@ -294,19 +267,19 @@ func TestOnDemandClose(t *testing.T) {
 func TestOnDemandRenewalInDoubt(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
-		o, d := onDemand(t, s)
-		refresh(t, o)
+		o, d := fixture.OnDemand(t, s)
+		fixture.Refresh(t, o)
 		node := o.NodeID()
-		d.freeze(time.Hour, true)
-		once[protocol.Renew](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+		d.Freeze(time.Hour, true)
+		fixture.Once[protocol.Renew](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
 			return fixture.Lose(ctx, do)
 		})
 		brief(t, o)
 		if _, err := o.Lease(); !errors.Is(err, lease.ErrSuspended) {
 			t.Errorf("a renewal without an answer: got %v, want ErrSuspended", err)
 		}
-		d.freeze(time.Minute, true)
-		refresh(t, o)
+		d.Freeze(time.Minute, true)
+		fixture.Refresh(t, o)
 		if l, err := o.Lease(); err != nil || l.NodeID != node || l.Renewal != 2 {
 			t.Errorf("got %+v, %v, want node %d at renewal 2", l, err, node)
 		}
@@ -321,15 +294,15 @@ func TestOnDemandRenewalInDoubt(t *testing.T) {
 func TestOnDemandFrozenWhileItRenews(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		o, d := onDemand(t, s)
-		refresh(t, o)
+		o, d := fixture.OnDemand(t, s)
+		fixture.Refresh(t, o)
 		fixture.Wait(4 * time.Minute)
-		once[protocol.Renew](s, func(_ context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+		fixture.Once[protocol.Renew](s, func(_ context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
 			res, err := do()
-			d.jump(299 * time.Second)
+			d.Jump(299 * time.Second)
 			return res, err
 		})
-		refresh(t, o)
+		fixture.Refresh(t, o)
 		if got, want := counts(s), [2]int{1, 2}; got != want {
 			t.Errorf("claims and renewals: got %v, want %v", got, want)
 		}
@@ -344,11 +317,11 @@ func TestOnDemandFrozenWhileItRenews(t *testing.T) {
 func TestOnDemandWallClockSetBack(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		o, d := onDemand(t, s)
-		refresh(t, o)
+		o, d := fixture.OnDemand(t, s)
+		fixture.Refresh(t, o)
 		fixture.Wait(4 * time.Minute)
-		d.jump(-time.Hour)
-		refresh(t, o)
+		d.Jump(-time.Hour)
+		fixture.Refresh(t, o)
 		if got, want := counts(s), [2]int{1, 1}; got != want {
 			t.Errorf("claims and renewals: got %v, want %v", got, want)
 		}
@@ -370,15 +343,15 @@ func (s timeless) PoolItem(ctx context.Context, pool string) (protocol.PoolItem,
 func TestOnDemandClaimInDoubtIsOld(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+		fixture.Once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
 			return fixture.Lose(ctx, do)
 		})
-		o, d := onDemand(t, timeless{s})
+		o, d := fixture.OnDemand(t, timeless{s})
 		brief(t, o)
 		fixture.Wait(250 * time.Second)
-		d.jump(-250 * time.Second)
-		refresh(t, o)
-		refresh(t, o)
+		d.Jump(-250 * time.Second)
+		fixture.Refresh(t, o)
+		fixture.Refresh(t, o)
 		if got, want := counts(s), [2]int{2, 1}; got != want {
 			t.Errorf("claims and renewals: got %v, want %v: less than a third is left of a lease of 250 s ago", got, want)
 		}
@@ -410,7 +383,7 @@ func TestOnDemandLateAbandon(t *testing.T) {
 			}
 			return do()
 		})
-		o, _ := onDemand(t, s)
+		o, _ := fixture.OnDemand(t, s)
 		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrSuspended) || late == nil {
 			t.Fatalf("a claim whose answer came after its lease: got %v, want ErrSuspended, and a release sent", err)
 		}
@@ -426,7 +399,7 @@ func TestOnDemandLateAbandon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := item(t, s, l.NodeID); got.Holder != l.Holder || got.ReservedUntil.Before(id.Time()) {
+		if got := fixture.Item(t, s, l.NodeID); got.Holder != l.Holder || got.ReservedUntil.Before(id.Time()) {
 			t.Errorf("after the late release: got %+v, want it to be held, and reserved beyond the ID of %v", got, id.Time())
 		}
 	})
@@ -444,7 +417,7 @@ func TestOnDemandLayoutBeforeTheClaim(t *testing.T) {
 		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 			return fixture.Hang(ctx)
 		})
-		o, _ := onDemand(t, s)
+		o, _ := fixture.OnDemand(t, s)
 		brief(t, o)
 		if _, err := snowflake.New(o); !errors.Is(err, lease.ErrSuspended) {
 			t.Errorf("a generator before the claim: got %v, want ErrSuspended", err)
@@ -453,7 +426,7 @@ func TestOnDemandLayoutBeforeTheClaim(t *testing.T) {
 		if _, err := pool.SetLayout(t.Context(), snowflake.Twitter()); err != nil {
 			t.Fatal(err)
 		}
-		refresh(t, o)
+		fixture.Refresh(t, o)
 		g, err := snowflake.New(o)
 		if err != nil {
 			t.Fatal(err)
@@ -473,21 +446,21 @@ func TestOnDemandSettlesItsClaimBeyondAResize(t *testing.T) {
 		size := 0
 		for size == 0 { // a pool has at least one node ID
 			s = fixture.NewNetwork(64)
-			once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+			fixture.Once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
 				return fixture.Lose(ctx, do)
 			})
-			o, _ = onDemand(t, s)
+			o, _ = fixture.OnDemand(t, s)
 			brief(t, o)
 			size = fixture.WritesOf[protocol.Claim](s)[0].NodeID
 		}
 		if _, err := leasepool.Open(s, "orders").Resize(t.Context(), leasepool.Spec{Size: size}); err != nil {
 			t.Fatal(err)
 		}
-		refresh(t, o)
+		fixture.Refresh(t, o)
 		if n := o.NodeID(); n >= size {
 			t.Errorf("got node ID %d, want one below %d", n, size)
 		}
-		if n := held(t, s); n != 1 {
+		if n := fixture.Held(t, s); n != 1 {
 			t.Errorf("%d node IDs are held, want 1", n)
 		}
 	})

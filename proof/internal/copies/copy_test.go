@@ -1,11 +1,10 @@
-package lease_test
+package copies_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,14 +31,6 @@ func copied(t *testing.T, a *lease.Agent, renewal int64) protocol.Renew {
 	}
 }
 
-// write sends a write, and checks that it is applied or refused as expected.
-func write(t *testing.T, s *fixture.Network, w protocol.Write, applied bool) {
-	t.Helper()
-	if res, err := s.Memory.Write(context.WithoutCancel(t.Context()), w); err != nil || res.Applied != applied {
-		t.Fatalf("%+v: got %+v, %v, want applied: %v", w, res, err, applied)
-	}
-}
-
 // A copy renews in step with the original, with the same renewal numbers. The process
 // whose renewal arrives second finds times in the item that it did not send. So it gives
 // up its lease and frees the node ID, but keeps reserved all milliseconds that the copy
@@ -51,16 +42,16 @@ func TestCopyInStep(t *testing.T) {
 			s := fixture.NewNetwork(1)
 			a := fixture.Start(t, fixture.Config(s))
 			twin := copied(t, a, renewal)
-			write(t, s, twin, true)
+			fixture.Write(t, s, twin, true)
 			fixture.Wait(8 * time.Second)
 			if !errors.Is(a.Err(), lease.ErrLost) {
 				t.Fatalf("got %v, want lost", a.Err())
 			}
-			if l := item(t, s, 0); l.Holder != "" || l.Version != 1 || !l.ReservedUntil.Equal(twin.ReservedUntil) {
+			if l := fixture.Item(t, s, 0); l.Holder != "" || l.Version != 1 || !l.ReservedUntil.Equal(twin.ReservedUntil) {
 				t.Errorf("left %+v, want it free and reserved until %v", l, twin.ReservedUntil)
 			}
 			twin.Renewal++
-			write(t, s, twin, false)
+			fixture.Write(t, s, twin, false)
 			if _, err := lease.Start(t.Context(), fixture.Config(s)); !errors.Is(err, lease.ErrPoolExhausted) {
 				t.Errorf("a third process: got %v, want no node ID while the copy may stamp", err)
 			}
@@ -75,17 +66,17 @@ func TestCopyRenewsWhileItIsFreed(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		a := fixture.Start(t, fixture.Config(s))
 		twin := copied(t, a, 1)
-		write(t, s, twin, true)
+		fixture.Write(t, s, twin, true)
 		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			if r, ok := w.(protocol.FreeCopy); ok && r.Renewal < 3 {
 				twin.Renewal, twin.Confirmed, twin.ReservedUntil = r.Renewal+1, twin.ReservedUntil, twin.ReservedUntil.Add(time.Second)
-				write(t, s, twin, true)
+				fixture.Write(t, s, twin, true)
 			}
 			return do()
 		})
 		<-a.Done()
 		_ = a.Close()
-		if l := item(t, s, 0); l.Holder != "" || l.Renewal != 3 || !l.ReservedUntil.Equal(twin.ReservedUntil) {
+		if l := fixture.Item(t, s, 0); l.Holder != "" || l.Renewal != 3 || !l.ReservedUntil.Equal(twin.ReservedUntil) {
 			t.Errorf("left %+v, want it free and reserved until %v", l, twin.ReservedUntil)
 		}
 	})
@@ -103,10 +94,10 @@ func TestCopyThatReservedLess(t *testing.T) {
 		}
 		twin := copied(t, a, 40)
 		twin.ReservedUntil = l.ReservedUntil.Add(-5 * time.Second)
-		write(t, s, twin, true)
+		fixture.Write(t, s, twin, true)
 		<-a.Done()
 		_ = a.Close()
-		if now := item(t, s, 0); now.Holder != "" || !now.ReservedUntil.Equal(l.ReservedUntil) {
+		if now := fixture.Item(t, s, 0); now.Holder != "" || !now.ReservedUntil.Equal(l.ReservedUntil) {
 			t.Errorf("left %+v, want it free and reserved until %v", now, l.ReservedUntil)
 		}
 	})
@@ -127,7 +118,7 @@ func TestCloseBesideACopy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := fixture.NewNetwork(1)
-				before := item(t, s, 0).ReservedUntil
+				before := fixture.Item(t, s, 0).ReservedUntil
 				a := fixture.Start(t, fixture.Config(s))
 				twin := copied(t, a, c.renewal)
 				sent := make(chan struct{}, 10)
@@ -152,7 +143,7 @@ func TestCloseBesideACopy(t *testing.T) {
 				if c.renewal > 0 {
 					want = twin.ReservedUntil
 				}
-				if l := item(t, s, 0); l.Holder != "" || !l.ReservedUntil.Equal(want) {
+				if l := fixture.Item(t, s, 0); l.Holder != "" || !l.ReservedUntil.Equal(want) {
 					t.Errorf("left %+v, want it free and reserved until %v", l, want)
 				}
 			})
@@ -170,26 +161,18 @@ func TestClaimOfACopy(t *testing.T) {
 				if _, err := do(); err != nil {
 					return protocol.Result{}, err
 				}
-				write(t, s, protocol.Renew{Key: c.Key, Session: c.Session, Version: 1, Renewal: 1, ExpiresAt: c.ExpiresAt, ReservedUntil: c.ReservedUntil, Confirmed: c.ReservedUntil}, true)
+				fixture.Write(t, s, protocol.Renew{Key: c.Key, Session: c.Session, Version: 1, Renewal: 1, ExpiresAt: c.ExpiresAt, ReservedUntil: c.ReservedUntil, Confirmed: c.ReservedUntil}, true)
 				return fixture.Hang(ctx)
 			}
 			return do()
 		})
 		a := fixture.Start(t, fixture.Config(s))
-		other := item(t, s, 1-a.NodeID())
+		other := fixture.Item(t, s, 1-a.NodeID())
 		if other.Renewal != 1 || other.Holder == "" {
 			t.Errorf("got node %d, and the copy's is %+v; want the other one", a.NodeID(), other)
 		}
 	})
 }
-
-// snapshots is the clock of a machine that can be restored from a snapshot.
-type snapshots struct {
-	*leasetest.Clock
-	generation atomic.Uint64
-}
-
-func (s *snapshots) Generation() uint64 { return s.generation.Load() }
 
 // On a machine that was restored from a snapshot, the lease is lost at once, for
 // generators and for the agent. The agent changes nothing in the table, since the
@@ -198,17 +181,17 @@ func TestRestoredFromASnapshot(t *testing.T) {
 	for _, how := range []string{"renewal", "close", "reacquire"} {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(2)
-			clock := &snapshots{Clock: leasetest.NewClock(0)}
+			clock := &fixture.Snapshots{Clock: leasetest.NewClock(0)}
 			cfg := fixture.Config(s)
 			cfg.Clock = clock
 			if how == "reacquire" {
 				cfg.OnLost = lease.Reacquire
 			}
 			a := fixture.Start(t, cfg)
-			g := ids(t, a)
+			g := fixture.IDs(t, a)
 			fixture.Wait(time.Second)
-			before := item(t, s, a.NodeID())
-			clock.generation.Add(1)
+			before := fixture.Item(t, s, a.NodeID())
+			clock.Restore()
 			if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) {
 				t.Errorf("%s: got %v at once, want lost", how, err)
 			}
@@ -221,7 +204,7 @@ func TestRestoredFromASnapshot(t *testing.T) {
 				}
 			}
 			fixture.Wait(10 * time.Second)
-			if now := item(t, s, before.NodeID); !reflect.DeepEqual(now, before) {
+			if now := fixture.Item(t, s, before.NodeID); !reflect.DeepEqual(now, before) {
 				t.Errorf("%s: got %+v, want %+v left alone", how, now, before)
 			}
 			if l, err := a.Lease(); (err == nil) != (how == "reacquire") || err == nil && l.NodeID == before.NodeID {
@@ -249,7 +232,7 @@ func TestRestoredDuringAClaim(t *testing.T) {
 
 func restoredDuringAClaim(t *testing.T, late, sleeps bool) {
 	s := fixture.NewNetwork(2)
-	clock := &snapshots{Clock: leasetest.NewClock(0)}
+	clock := &fixture.Snapshots{Clock: leasetest.NewClock(0)}
 	cfg := fixture.Config(s)
 	cfg.Clock = clock
 	var original *protocol.Lease // the lease, as the original process knows it
@@ -262,7 +245,7 @@ func restoredDuringAClaim(t *testing.T, late, sleeps bool) {
 		}
 		res, err := do()
 		original = res.Lease
-		clock.generation.Add(1) // from here on, the agent of this test is the copy
+		clock.Restore() // from here on, the agent of this test is the copy
 		if late {
 			time.Sleep(301 * time.Second) // virtual time
 			return res, err
@@ -284,7 +267,7 @@ func restoredDuringAClaim(t *testing.T, late, sleeps bool) {
 	} else if a, err := lease.Start(ctx, cfg); err == nil {
 		defer func() { _ = a.Close() }()
 	}
-	if now := item(t, s, original.NodeID); !reflect.DeepEqual(now, *original) {
+	if now := fixture.Item(t, s, original.NodeID); !reflect.DeepEqual(now, *original) {
 		t.Errorf("got %+v, want %+v left to the original", now, *original)
 	}
 }
@@ -294,11 +277,11 @@ func restoredDuringAClaim(t *testing.T, late, sleeps bool) {
 func TestRestoredBeforeItExpires(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		clock := &snapshots{Clock: leasetest.NewClock(0)}
+		clock := &fixture.Snapshots{Clock: leasetest.NewClock(0)}
 		cfg := fixture.Config(s)
 		cfg.Clock, cfg.OnExpiry, cfg.Reserve = clock, lease.Stop, time.Hour
 		a := fixture.Start(t, cfg)
-		before := item(t, s, 0)
+		before := fixture.Item(t, s, 0)
 		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			if _, ok := w.(protocol.Renew); ok {
 				return fixture.Hang(ctx)
@@ -306,10 +289,10 @@ func TestRestoredBeforeItExpires(t *testing.T) {
 			return do()
 		})
 		fixture.Wait(a.Left() - time.Millisecond)
-		clock.generation.Add(1)
+		clock.Restore()
 		<-a.Done()
 		_ = a.Close()
-		if now := item(t, s, 0); !reflect.DeepEqual(now, before) {
+		if now := fixture.Item(t, s, 0); !reflect.DeepEqual(now, before) {
 			t.Errorf("got %+v, want %+v left to the original", now, before)
 		}
 	})
@@ -321,15 +304,15 @@ func TestRestoredWithAGrownLease(t *testing.T) {
 	for _, policy := range []lease.LostPolicy{lease.Reacquire, lease.StopOnLoss} {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(64)
-			measuring(t, s, one)
-			clock := &snapshots{Clock: leasetest.NewClock(0)}
-			cfg := growing(s)
+			fixture.Measuring(t, s, fixture.One)
+			clock := &fixture.Snapshots{Clock: leasetest.NewClock(0)}
+			cfg := fixture.Config(s)
 			cfg.Clock, cfg.OnLost = clock, policy
 			a := fixture.Start(t, cfg)
-			ids(t, a)
+			fixture.IDs(t, a)
 			fixture.Wait(8 * time.Hour)
 			<-a.Renewed() // the next renewal is minutes away
-			clock.generation.Add(1)
+			clock.Restore()
 			fixture.Wait(20 * time.Second)
 			if _, err := a.Lease(); (err == nil) != (policy == lease.Reacquire) || (a.Err() == nil) != (policy == lease.Reacquire) {
 				t.Errorf("policy %v: got %v, Err %v, want another node ID with %v, and otherwise lost", policy, err, a.Err(), lease.Reacquire)
@@ -343,16 +326,16 @@ func TestRestoredWithAGrownLease(t *testing.T) {
 func TestRestoredDuringARetry(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
-		o, d := onDemand(t, s)
-		refresh(t, o)
-		before := item(t, s, o.NodeID())
+		o, d := fixture.OnDemand(t, s)
+		fixture.Refresh(t, o)
+		before := fixture.Item(t, s, o.NodeID())
 		fixture.Wait(299 * time.Second)
-		once[protocol.Renew](s, func(context.Context, func() (protocol.Result, error)) (protocol.Result, error) {
-			d.generation.Add(1)
+		fixture.Once[protocol.Renew](s, func(context.Context, func() (protocol.Result, error)) (protocol.Result, error) {
+			d.Restore()
 			return protocol.Result{}, errors.New("connection reset")
 		})
-		refresh(t, o)
-		if now := item(t, s, before.NodeID); !reflect.DeepEqual(now, before) {
+		fixture.Refresh(t, o)
+		if now := fixture.Item(t, s, before.NodeID); !reflect.DeepEqual(now, before) {
 			t.Errorf("got %+v, want %+v left to the original", now, before)
 		}
 		if l, err := o.Lease(); err != nil || l.NodeID == before.NodeID {
@@ -366,7 +349,7 @@ func TestRestoredDuringARetry(t *testing.T) {
 func TestRestoredInsideARenewal(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		clock := &snapshots{Clock: leasetest.NewClock(0)}
+		clock := &fixture.Snapshots{Clock: leasetest.NewClock(0)}
 		cfg := fixture.Config(s)
 		cfg.Clock = clock
 		a := fixture.Start(t, cfg)
@@ -378,13 +361,13 @@ func TestRestoredInsideARenewal(t *testing.T) {
 		})
 		sent := 0
 		a.BeforeResume(func() {
-			if clock.generation.Load() == 0 {
+			if clock.Generation() == 0 {
 				sent = len(fixture.WritesOf[protocol.Renew](s))
-				clock.generation.Add(1)
+				clock.Restore()
 			}
 		})
 		<-a.Done()
-		if n := len(fixture.WritesOf[protocol.Renew](s)); clock.generation.Load() != 1 || n != sent {
+		if n := len(fixture.WritesOf[protocol.Renew](s)); clock.Generation() != 1 || n != sent {
 			t.Errorf("got %d renewals of the copy, want none", n-sent)
 		}
 	})
@@ -421,7 +404,7 @@ func TestRestoredInsideClose(t *testing.T) {
 		}
 		clock.left = 1
 		_ = a.Close()
-		if l := item(t, s, 0); l.Holder == "" {
+		if l := fixture.Item(t, s, 0); l.Holder == "" {
 			t.Errorf("got a release up to %v, want none", l.ReservedUntil)
 		}
 	})

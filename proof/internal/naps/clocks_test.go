@@ -1,4 +1,4 @@
-package lease_test
+package naps_test
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 // Afterwards the lease may not be relied on.
 func TestOnDemandEachPauseByAnotherClock(t *testing.T) {
 	const pause = 200 * time.Second
-	byMono := func(d *dozy) { d.wallLag.Add(int64(pause)) }
-	byWall := func(d *dozy) { d.monoLag.Add(int64(pause)) }
-	setBack := func(d *dozy) { d.jump(-2 * pause) }
-	for name, changes := range map[string][]func(*dozy){
+	byMono := func(d *fixture.Dozy) { d.WallLag.Add(int64(pause)) }
+	byWall := func(d *fixture.Dozy) { d.MonoLag.Add(int64(pause)) }
+	setBack := func(d *fixture.Dozy) { d.Jump(-2 * pause) }
+	for name, changes := range map[string][]func(*fixture.Dozy){
 		"the monotonic clock, then the wall clock":              {byMono, byWall},
 		"the wall clock, then the monotonic clock":              {byWall, byMono},
 		"the wall clock, also after it was set back":            {setBack, byWall, byWall},
@@ -27,12 +27,12 @@ func TestOnDemandEachPauseByAnotherClock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
-				o, d := onDemand(t, fixture.NewNetwork(1))
-				refresh(t, o)
+				o, d := fixture.OnDemand(t, fixture.NewNetwork(1))
+				fixture.Refresh(t, o)
 				for _, change := range changes {
-					lags := d.monoLag.Load() + d.wallLag.Load()
+					lags := d.MonoLag.Load() + d.WallLag.Load()
 					change(d)
-					if d.monoLag.Load()+d.wallLag.Load() == lags+int64(pause) {
+					if d.MonoLag.Load()+d.WallLag.Load() == lags+int64(pause) {
 						fixture.Wait(pause)
 					}
 					_, _ = o.Lease() // each use reads the clocks
@@ -61,12 +61,12 @@ func TestOnDemandClaimInDoubtByTheOutsideClock(t *testing.T) {
 			}
 			return do()
 		})
-		o, d := onDemand(t, timeless{s})
+		o, d := fixture.OnDemand(t, timeless{s})
 		o.Witness(time.Now())
 		brief(t, o)
-		d.freeze(10*time.Minute, false)
+		d.Freeze(10*time.Minute, false)
 		o.Witness(time.Now())
-		refresh(t, o)
+		fixture.Refresh(t, o)
 		if !errors.Is(believed, lease.ErrSuspended) {
 			t.Errorf("a claim of 10 min ago: got %v before its renewal, want ErrSuspended", believed)
 		}
@@ -81,8 +81,8 @@ func TestOnDemandClaimInDoubtByTheOutsideClock(t *testing.T) {
 func TestOnDemandRenewalWithoutAnAnswerFailsNobody(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		o, _ := onDemand(t, s)
-		refresh(t, o)
+		o, _ := fixture.OnDemand(t, s)
+		fixture.Refresh(t, o)
 		fixture.Wait(4 * time.Minute)
 		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 			return fixture.Hang(ctx)
@@ -105,7 +105,7 @@ func TestOnDemandEarly(t *testing.T) {
 		if _, err := s.Memory.Write(t.Context(), protocol.Raise{Key: protocol.Key{Pool: "orders"}, To: time.Now().Add(900 * time.Millisecond)}); err != nil {
 			t.Fatal(err)
 		}
-		o, d := onDemand(t, s)
+		o, d := fixture.OnDemand(t, s)
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			if err := o.Refresh(ctx); !errors.Is(err, lease.ErrSuspended) {
@@ -113,12 +113,12 @@ func TestOnDemandEarly(t *testing.T) {
 			}
 			cancel()
 		}
-		d.jump(-time.Hour)
+		d.Jump(-time.Hour)
 		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrClockBehind) {
 			t.Errorf("with a clock that was set back: got %v, want ErrClockBehind", err)
 		}
-		d.jump(time.Hour)
-		refresh(t, o)
+		d.Jump(time.Hour)
+		fixture.Refresh(t, o)
 		if _, err := o.Lease(); err != nil {
 			t.Errorf("after the wait: got %v, want a lease", err)
 		}
@@ -132,8 +132,8 @@ func TestOnDemandEarly(t *testing.T) {
 func TestOnDemandGeneratorDeadline(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := mute{Network: fixture.NewNetwork(1)}
-		o, _ := onDemand(t, &s)
-		refresh(t, o)
+		o, _ := fixture.OnDemand(t, &s)
+		fixture.Refresh(t, o)
 		s.muted = true
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -171,11 +171,11 @@ func TestOnDemandBehindARequestThatDoesNotEnd(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
 		end := make(chan struct{})
-		once[protocol.Claim](s, func(context.Context, func() (protocol.Result, error)) (protocol.Result, error) {
+		fixture.Once[protocol.Claim](s, func(context.Context, func() (protocol.Result, error)) (protocol.Result, error) {
 			<-end
 			return protocol.Result{}, errors.New("late")
 		})
-		o, _ := onDemand(t, s)
+		o, _ := fixture.OnDemand(t, s)
 		brief(t, o)
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -188,7 +188,7 @@ func TestOnDemandBehindARequestThatDoesNotEnd(t *testing.T) {
 		}
 		close(end)
 		synctest.Wait()
-		refresh(t, o)
+		fixture.Refresh(t, o)
 	})
 }
 
@@ -198,11 +198,11 @@ func TestOnDemandBesideAnOpenWidening(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := capped{fixture.NewNetwork(4), time.Now().Add(time.Minute)}
 		s.Denied(true)
-		o, _ := onDemand(t, s)
-		refresh(t, o)
+		o, _ := fixture.OnDemand(t, s)
+		fixture.Refresh(t, o)
 		before := s.Writes()
 		for range 50 {
-			refresh(t, o)
+			fixture.Refresh(t, o)
 			fixture.Wait(100 * time.Millisecond)
 		}
 		if got := s.Writes() - before; got > 2 {
@@ -229,12 +229,12 @@ func (s capped) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, e
 func TestOnDemandCopyOfAClaimInDoubtEnds(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+		fixture.Once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
 			return fixture.Lose(ctx, do)
 		})
-		o, _ := onDemand(t, s)
+		o, _ := fixture.OnDemand(t, s)
 		brief(t, o)
-		l := item(t, s, 0)
+		l := fixture.Item(t, s, 0)
 		until := l.ReservedUntil.Add(4 * time.Minute) // reserved by the original, which may stamp until then
 		res, err := s.Memory.Write(t.Context(), protocol.Renew{
 			Key: protocol.Key{Pool: "orders"}, Session: l.Holder, Version: l.Version, Renewal: 1,
@@ -246,7 +246,7 @@ func TestOnDemandCopyOfAClaimInDoubtEnds(t *testing.T) {
 		if err := o.Close(); err != nil {
 			t.Error(err)
 		}
-		if got := item(t, s, 0); got.Holder != l.Holder || !got.ReservedUntil.Equal(until) {
+		if got := fixture.Item(t, s, 0); got.Holder != l.Holder || !got.ReservedUntil.Equal(until) {
 			t.Errorf("got %+v, want it held by the original, and reserved until %v", got, until)
 		}
 	})

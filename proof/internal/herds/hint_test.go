@@ -1,4 +1,4 @@
-package lease_test
+package herds_test
 
 import (
 	"context"
@@ -132,7 +132,7 @@ func TestNewerThanItsCard(t *testing.T) {
 		a := fixture.Start(t, cfg)
 		s.Show(&old)
 		s.forget()
-		taken(t, s.Network, a)
+		fixture.Take(t, s.Network, a)
 		fixture.Wait(10 * time.Second)
 		if _, err := a.Lease(); err != nil || s.items.Load() == 0 {
 			t.Errorf("got %v after %d reads of the pool's item, want one", err, s.items.Load())

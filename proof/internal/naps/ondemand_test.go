@@ -1,10 +1,9 @@
-package lease_test
+package naps_test
 
 import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,64 +15,10 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// dozy is the clock of a machine that may be paused. Its wall clock, its monotonic clock
-// or both may not include a pause.
-type dozy struct {
-	lease.Clock
-	monoLag, wallLag atomic.Int64
-	generation       atomic.Uint64
-}
-
-func newDozy() *dozy { return &dozy{Clock: snowflake.SystemClock()} }
-
-func (d *dozy) Wall() time.Time { return d.Clock.Wall().Add(-time.Duration(d.wallLag.Load())) }
-func (d *dozy) Monotonic() time.Duration {
-	return d.Clock.Monotonic() - time.Duration(d.monoLag.Load())
-}
-func (d *dozy) Generation() uint64 { return d.generation.Load() }
-
-// freeze pauses the machine. If wallShows is true, only the wall clock includes the
-// pause; otherwise no clock does.
-func (d *dozy) freeze(t time.Duration, wallShows bool) {
-	d.monoLag.Add(int64(t))
-	if !wallShows {
-		d.wallLag.Add(int64(t))
-	}
-	fixture.Wait(t)
-}
-
-// jump sets the wall clock ahead. It acts like a freeze that only the wall clock
-// includes, and during which no timer advances.
-func (d *dozy) jump(t time.Duration) { d.wallLag.Add(-int64(t)) }
-
-// onDemand returns an on-demand agent on the pool of s, with a dozy clock.
-func onDemand(t *testing.T, s lease.Store, change ...func(*lease.Config)) (*lease.OnDemand, *dozy) {
-	t.Helper()
-	d := newDozy()
-	cfg := fixture.Config(s)
-	cfg.Clock = d
-	for _, c := range change {
-		c(&cfg)
-	}
-	o, err := lease.NewOnDemand(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = o.Close() })
-	return o, d
-}
-
-func refresh(t *testing.T, o *lease.OnDemand) {
-	t.Helper()
-	if err := o.Refresh(t.Context()); err != nil {
-		t.Fatalf("Refresh: got %v, want nil", err)
-	}
-}
-
 // next calls Refresh and makes an ID.
 func next(t *testing.T, o *lease.OnDemand, g *snowflake.Generator) snowflake.ID {
 	t.Helper()
-	refresh(t, o)
+	fixture.Refresh(t, o)
 	id, err := g.Next()
 	if err != nil {
 		t.Fatalf("Next after Refresh: got %v, want an ID", err)
@@ -105,8 +50,8 @@ func counts(s *fixture.Network) [2]int {
 func TestOnDemandSendsWhenUsed(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
-		var e events
-		o, _ := onDemand(t, s, func(c *lease.Config) { c.OnEvent = e.add })
+		var e fixture.Events
+		o, _ := fixture.OnDemand(t, s, func(c *lease.Config) { c.OnEvent = e.Add })
 		if _, err := o.Lease(); !errors.Is(err, lease.ErrSuspended) || o.NodeID() != -1 {
 			t.Errorf("before the first use: got %v and node ID %d, want ErrSuspended and -1", err, o.NodeID())
 		}
@@ -114,20 +59,20 @@ func TestOnDemandSendsWhenUsed(t *testing.T) {
 		if got := s.Writes(); got != 0 {
 			t.Fatalf("writes before the first use: got %d, want 0", got)
 		}
-		refresh(t, o)
-		if got := item(t, s, o.NodeID()); !got.OnDemand || got.TTL != 5*time.Minute {
+		fixture.Refresh(t, o)
+		if got := fixture.Item(t, s, o.NodeID()); !got.OnDemand || got.TTL != 5*time.Minute {
 			t.Errorf("the item: got on_demand %v and TTL %v, want true and 5m", got.OnDemand, got.TTL)
 		}
 		for range 199 {
 			fixture.Wait(time.Second)
-			refresh(t, o)
+			fixture.Refresh(t, o)
 		}
 		if got, want := counts(s), [2]int{1, 0}; got != want {
 			t.Errorf("claims and renewals in 199 s of use: got %v, want %v", got, want)
 		}
 		for range 2000 {
 			fixture.Wait(time.Second)
-			refresh(t, o)
+			fixture.Refresh(t, o)
 		}
 		if got, want := counts(s), [2]int{1, 10}; got != want {
 			t.Errorf("claims and renewals in 2,199 s of use: got %v, want %v", got, want)
@@ -136,7 +81,7 @@ func TestOnDemandSendsWhenUsed(t *testing.T) {
 		if got, want := counts(s), [2]int{1, 10}; got != want {
 			t.Errorf("claims and renewals after an hour without use: got %v, want %v", got, want)
 		}
-		if got := e.kinds(lease.EventSuspended, lease.EventLost); got != nil {
+		if got := e.Kinds(lease.EventSuspended, lease.EventLost); got != nil {
 			t.Errorf("events of a process that sleeps: got %v, want none", got)
 		}
 	})
@@ -149,14 +94,14 @@ func TestOnDemandAfterASleep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := fixture.NewNetwork(2)
-				o, d := onDemand(t, s)
+				o, d := fixture.OnDemand(t, s)
 				g, err := o.Generator(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
 				sleep := func() {
 					if wallOnly {
-						d.freeze(time.Hour, true)
+						d.Freeze(time.Hour, true)
 						fixture.Wait(20 * time.Millisecond) // a generator that is catching up reads the wall clock only after this time
 					} else {
 						fixture.Wait(time.Hour)
@@ -203,19 +148,19 @@ func TestOnDemandAfterASleep(t *testing.T) {
 func TestOnDemandWitness(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		o, d := onDemand(t, s)
+		o, d := fixture.OnDemand(t, s)
 		o.Witness(time.Now().Add(time.Minute))
-		refresh(t, o)
-		d.freeze(4*time.Minute, false)
+		fixture.Refresh(t, o)
+		d.Freeze(4*time.Minute, false)
 		o.Witness(time.Now().Add(time.Minute))
 		if _, err := o.Lease(); err != nil {
 			t.Errorf("Lease after 4 min of 5: got %v, want nil", err)
 		}
-		refresh(t, o)
+		fixture.Refresh(t, o)
 		if got, want := counts(s), [2]int{1, 1}; got != want {
 			t.Errorf("claims and renewals: got %v, want %v", got, want)
 		}
-		d.freeze(time.Hour, false)
+		d.Freeze(time.Hour, false)
 		o.Witness(time.Now().Add(time.Minute))
 		if _, err := o.Lease(); !errors.Is(err, lease.ErrSuspended) {
 			t.Errorf("Lease after an hour that only the outside clock shows: got %v, want ErrSuspended", err)
@@ -231,7 +176,7 @@ func TestOnDemandSingleFlight(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // virtual: the latency of a request
 			return do()
 		})
-		o, _ := onDemand(t, s)
+		o, _ := fixture.OnDemand(t, s)
 		for round, want := range [][2]int{{1, 0}, {1, 1}} {
 			fixture.Together(50, func(int) {
 				if err := o.Refresh(t.Context()); err != nil {
@@ -258,7 +203,7 @@ func TestOnDemandCancelIsTheCallersOwn(t *testing.T) {
 				return protocol.Result{}, ctx.Err()
 			}
 		})
-		o, _ := onDemand(t, s)
+		o, _ := fixture.OnDemand(t, s)
 		hasty, giveUp := context.WithCancel(t.Context())
 		gaveUp, stayed := make(chan error), make(chan error)
 		go func() { gaveUp <- o.Refresh(hasty) }()
@@ -293,7 +238,7 @@ func TestOnDemandDeadline(t *testing.T) {
 				s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 					return meddle(ctx)
 				})
-				o, _ := onDemand(t, s)
+				o, _ := fixture.OnDemand(t, s)
 				began := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
@@ -313,7 +258,7 @@ func TestOnDemandDeadline(t *testing.T) {
 					t.Errorf("writes after the call had returned: got %d, want 0", got-sent)
 				}
 				s.On(nil)
-				refresh(t, o)
+				fixture.Refresh(t, o)
 			})
 		})
 	}
@@ -324,7 +269,7 @@ func TestOnDemandWithoutADeadline(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(8)
 		s.SetOutage(errors.New("away"))
-		o, _ := onDemand(t, s)
+		o, _ := fixture.OnDemand(t, s)
 		began := time.Now()
 		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrSuspended) {
 			t.Errorf("got %v, want ErrSuspended", err)
@@ -333,7 +278,7 @@ func TestOnDemandWithoutADeadline(t *testing.T) {
 			t.Errorf("it took %v, want 30 s at most", took)
 		}
 		s.SetOutage(nil)
-		refresh(t, o)
+		fixture.Refresh(t, o)
 	})
 }
 
@@ -344,20 +289,20 @@ func TestOnDemandErrors(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(1)
 			steal(t, s, 0)
-			o, _ := onDemand(t, s)
+			o, _ := fixture.OnDemand(t, s)
 			for range 2 {
 				if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrPoolExhausted) || !strings.Contains(err.Error(), "resize the pool") {
 					t.Errorf("got %v, want ErrPoolExhausted with a remedy", err)
 				}
 			}
 			fixture.Wait(2 * time.Hour)
-			refresh(t, o)
+			fixture.Refresh(t, o)
 		})
 	})
 	t.Run("not seeded, then denied", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(0)
-			o, _ := onDemand(t, s)
+			o, _ := fixture.OnDemand(t, s)
 			if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrPoolNotSeeded) {
 				t.Errorf("got %v, want ErrPoolNotSeeded", err)
 			}
@@ -367,7 +312,7 @@ func TestOnDemandErrors(t *testing.T) {
 				t.Errorf("got %v, want ErrAccess", err)
 			}
 			s.SetOutage(nil)
-			refresh(t, o)
+			fixture.Refresh(t, o)
 			fixture.Wait(time.Hour)
 			s.SetOutage(lease.ErrAccess)
 			began := time.Now()
@@ -375,7 +320,7 @@ func TestOnDemandErrors(t *testing.T) {
 				t.Errorf("a renewal that is denied: got %v after %v, want ErrAccess at once", err, time.Since(began))
 			}
 			s.SetOutage(nil)
-			refresh(t, o)
+			fixture.Refresh(t, o)
 		})
 	})
 	t.Run("configuration", func(t *testing.T) {
@@ -395,27 +340,27 @@ func TestOnDemandErrors(t *testing.T) {
 func TestOnDemandRenewsInTime(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		o, _ := onDemand(t, s)
-		refresh(t, o)
+		o, _ := fixture.OnDemand(t, s)
+		fixture.Refresh(t, o)
 		fixture.Wait(4 * time.Minute)
 		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 			return fixture.Hang(ctx)
 		})
 		began := time.Now()
 		for range 100 {
-			refresh(t, o)
+			fixture.Refresh(t, o)
 		}
 		if got, took := counts(s), time.Since(began); got != [2]int{1, 1} || took > 2*time.Second {
 			t.Errorf("100 calls: got claims and renewals %v in %v, want [1 1] in about a second", got, took)
 		}
 		fixture.Wait(11 * time.Second)
-		refresh(t, o)
+		fixture.Refresh(t, o)
 		if got := counts(s); got != [2]int{1, 2} {
 			t.Errorf("11 s later: got claims and renewals %v, want [1 2]", got)
 		}
 		s.On(nil)
 		fixture.Wait(11 * time.Second)
-		refresh(t, o)
+		fixture.Refresh(t, o)
 		if l, err := o.Lease(); err != nil || l.Renewal != 3 {
 			t.Errorf("the store is back: got %+v, %v, want renewal 3", l, err)
 		}

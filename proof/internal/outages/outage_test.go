@@ -1,4 +1,4 @@
-package lease_test
+package outages_test
 
 import (
 	"context"
@@ -39,9 +39,9 @@ func TestIDsUntilIsTrue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := fixture.NewNetwork(64)
-				measuring(t, s, one)
+				fixture.Measuring(t, s, fixture.One)
 				events := make(chan lease.Event, 1)
-				cfg := growing(s)
+				cfg := fixture.Config(s)
 				cfg.OnEvent = func(e lease.Event) {
 					select {
 					case <-events:
@@ -50,12 +50,12 @@ func TestIDsUntilIsTrue(t *testing.T) {
 					events <- e
 				}
 				a := fixture.Start(t, cfg)
-				g := ids(t, a)
+				g := fixture.IDs(t, a)
 				fixture.Wait(c.lives)
 				s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 					return fixture.Hang(ctx)
 				})
-				until := item(t, s, a.NodeID()).IDsUntil()
+				until := fixture.Item(t, s, a.NodeID()).IDsUntil()
 				left := time.Until(until)
 				if left < c.least || left > a.IDsLeft() || a.IDsLeft()-left > 3*time.Second {
 					t.Errorf("the table says %v, the holder %v", left, a.IDsLeft())
@@ -208,8 +208,8 @@ type oldFleet struct {
 func (f *oldFleet) start(t *testing.T, holders int, store func() lease.Store) {
 	f.seen = map[snowflake.ID]bool{}
 	for range holders {
-		a := fixture.Start(t, growing(store()))
-		f.agents, f.makers = append(f.agents, a), append(f.makers, ids(t, a))
+		a := fixture.Start(t, fixture.Config(store()))
+		f.agents, f.makers = append(f.agents, a), append(f.makers, fixture.IDs(t, a))
 	}
 	fixture.Wait(8 * time.Hour)
 	for i, a := range f.agents {
@@ -273,11 +273,11 @@ func TestOutageOfHours(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := fixture.NewNetwork(oldPool)
-				measuring(t, s, func() int { return c.holders })
+				fixture.Measuring(t, s, func() int { return c.holders })
 				var f oldFleet
 				f.start(t, c.holders, func() lease.Store { return s })
-				young := fixture.Start(t, growing(s))
-				maker := ids(t, young)
+				young := fixture.Start(t, fixture.Config(s))
+				maker := fixture.IDs(t, young)
 				s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 					return fixture.Hang(ctx)
 				})

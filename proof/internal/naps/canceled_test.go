@@ -1,4 +1,4 @@
-package lease_test
+package naps_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 func interruptedOnDemand(t *testing.T, i *fixture.Interruption, state string) (*lease.OnDemand, *fixture.Table) {
 	t.Helper()
 	tab := fixture.NewTable(t, 4)
-	o, _ := onDemand(t, lease.NewDynamoDB(i.Client(tab.Client("")), tab.Name))
+	o, _ := fixture.OnDemand(t, lease.NewDynamoDB(i.Client(tab.Client("")), tab.Name))
 	if state == "first use" {
 		return o, tab
 	}

@@ -1,4 +1,4 @@
-package lease_test
+package clocks_test
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func TestGlitchOfAnHour(t *testing.T) {
 				mem, clock := leasetest.NewMemory("orders", 1), leasetest.NewClock(0)
 				cfg := fixture.Config(mem)
 				if c.tells {
-					cfg.Store = serverTime{mem, 0}
+					cfg.Store = fixture.ServerTime{Memory: mem}
 				}
 				followed := c.renewed && !c.tells
 				cfg.TTL, cfg.Reserve, cfg.Clock = 15*time.Second, 2*time.Hour, clock
@@ -96,13 +96,13 @@ func TestGlitchOfAnOldHolder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s, clock := fixture.NewNetwork(64), leasetest.NewClock(0)
-				measuring(t, s, one)
-				cfg := growing(toldTime{s})
+				fixture.Measuring(t, s, fixture.One)
+				cfg := fixture.Config(fixture.ToldTime{Network: s})
 				cfg.Clock = clock
 				a := fixture.Start(t, cfg)
-				g := ids(t, a)
+				g := fixture.IDs(t, a)
 				fixture.Wait(8 * time.Hour)
-				if l := item(t, s, a.NodeID()); l.TTL != 15*time.Minute {
+				if l := fixture.Item(t, s, a.NodeID()); l.TTL != 15*time.Minute {
 					t.Fatalf("a lease of %v, want 15 min", l.TTL)
 				}
 				last := snowflake.ID(0)
@@ -133,15 +133,6 @@ func TestGlitchOfAnOldHolder(t *testing.T) {
 			})
 		})
 	}
-}
-
-// toldTime is a network whose store sends its time.
-type toldTime struct{ *fixture.Network }
-
-func (s toldTime) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
-	p, err := s.Network.PoolItem(ctx, pool)
-	p.ServerTime = time.Now()
-	return p, err
 }
 
 // A clock that was an hour behind is put right. The agent cannot tell this from a clock
@@ -194,19 +185,19 @@ func (s *tellsLater) PoolItem(ctx context.Context, pool string) (protocol.PoolIt
 	if s.deaf.Load() {
 		return protocol.PoolItem{}, errors.New("no answer")
 	}
-	return serverTime{s.Memory, time.Duration(s.off.Load())}.PoolItem(ctx, pool)
+	return fixture.ServerTime{Memory: s.Memory, Off: time.Duration(s.off.Load())}.PoolItem(ctx, pool)
 }
 
 // glitching is a store that sends its time. Its first write is answered just as the wall
 // clock jumps an hour ahead.
 type glitching struct {
-	serverTime
+	fixture.ServerTime
 	clock *leasetest.Clock
 	once  sync.Once
 }
 
 func (s *glitching) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
-	res, err := s.serverTime.Write(ctx, w)
+	res, err := s.ServerTime.Write(ctx, w)
 	s.once.Do(func() { s.clock.Step(time.Hour) })
 	return res, err
 }
@@ -224,7 +215,7 @@ func TestClaimInAGlitch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				mem, clock := leasetest.NewMemory("orders", 1), leasetest.NewClock(0)
-				cfg := fixture.Config(&glitching{serverTime: serverTime{mem, 0}, clock: clock})
+				cfg := fixture.Config(&glitching{ServerTime: fixture.ServerTime{Memory: mem}, clock: clock})
 				cfg.Clock = clock
 				a := fixture.Start(t, cfg)
 				if ahead := time.Until(a.Timeline().Now()); ahead < 59*time.Minute {
@@ -313,7 +304,7 @@ func claimDuringAGlitch(t *testing.T, stamps bool) {
 		clock := leasetest.NewClock(0)
 		s := glitchAtClaim(t, 2, 50*time.Minute, func() { clock.Step(time.Hour) })
 		reserved := s.until
-		cfg := fixture.Config(toldTime{s.Network})
+		cfg := fixture.Config(fixture.ToldTime{Network: s.Network})
 		cfg.Clock, cfg.OnLost = clock, lease.Reacquire
 		a := fixture.Start(t, cfg)
 		if _, err := a.Lease(); err != nil || a.NodeID() != s.node {
@@ -336,7 +327,7 @@ func claimDuringAGlitch(t *testing.T, stamps bool) {
 		if l, err := a.Lease(); err != nil || l.NodeID == s.node {
 			t.Errorf("after the glitch: got node ID %d, %v, want the other than %d", l.NodeID, err, s.node)
 		}
-		if l := item(t, s.Network, s.node); l.Holder != "" || !l.ReservedUntil.Equal(reserved) {
+		if l := fixture.Item(t, s.Network, s.node); l.Holder != "" || !l.ReservedUntil.Equal(reserved) {
 			t.Errorf("got %+v, want a free node ID that is reserved until %v", l, reserved)
 		}
 	})
@@ -351,7 +342,7 @@ func TestGlitchEndsBeforeTheAnswerToAClaim(t *testing.T) {
 			t.Run(fmt.Sprintf("%v, policy %v", ttl, onLost), func(t *testing.T) {
 				fixture.Virtual(t, func(t *testing.T) {
 					s := glitchAtClaim(t, 2, 50*time.Minute, nil)
-					cfg := fixture.Config(toldTime{s.Network})
+					cfg := fixture.Config(fixture.ToldTime{Network: s.Network})
 					cfg.TTL, cfg.OnLost = ttl, onLost
 					began := time.Now()
 					a, err := lease.Start(t.Context(), cfg)
@@ -368,7 +359,7 @@ func TestGlitchEndsBeforeTheAnswerToAClaim(t *testing.T) {
 					} else if l, err := a.Lease(); err != nil || l.NodeID == s.node {
 						t.Errorf("got node ID %d, %v, want the other than %d", l.NodeID, err, s.node)
 					}
-					if l := item(t, s.Network, s.node); l.Holder != "" || !l.ReservedUntil.Equal(s.until) {
+					if l := fixture.Item(t, s.Network, s.node); l.Holder != "" || !l.ReservedUntil.Equal(s.until) {
 						t.Errorf("got %+v, want a free node ID that is reserved until %v", l, s.until)
 					}
 				})
@@ -383,7 +374,7 @@ func TestStartWaitsForTheReplacement(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := glitchAtClaim(t, 2, 15*time.Second, nil)
 		s.mute = time.Now().Add(25 * time.Second)
-		cfg := fixture.Config(toldTime{s.Network})
+		cfg := fixture.Config(fixture.ToldTime{Network: s.Network})
 		cfg.Wait, cfg.OnLost = time.Minute, lease.Reacquire
 		a := fixture.Start(t, cfg)
 		if _, err := a.Lease(); err != nil || time.Now().Before(s.until) {
@@ -400,7 +391,7 @@ func TestStartNamesWhatItWaitsFor(t *testing.T) {
 			s := glitchAtClaim(t, 1, 50*time.Minute, nil)
 			cfg := fixture.Config(s.Network)
 			if tells {
-				cfg.Store = toldTime{s.Network}
+				cfg.Store = fixture.ToldTime{Network: s.Network}
 			}
 			cfg.OnLost = lease.Reacquire
 			if a, err := lease.Start(t.Context(), cfg); !errors.Is(err, want) {
@@ -415,7 +406,7 @@ func TestStartNamesWhatItWaitsFor(t *testing.T) {
 func TestGlitchEndsBeforeTheAnswerToAClaimOnDemand(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := glitchAtClaim(t, 2, 50*time.Minute, nil)
-		o, _ := onDemand(t, toldTime{s.Network})
+		o, _ := fixture.OnDemand(t, fixture.ToldTime{Network: s.Network})
 		if err := o.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -429,7 +420,7 @@ func TestGlitchEndsBeforeTheAnswerToAClaimOnDemand(t *testing.T) {
 // not blame the clock.
 func TestGlitchThatCannotBeJudgedOnDemand(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		o, _ := onDemand(t, &deafLater{toldTime: toldTime{glitchAtClaim(t, 2, 50*time.Minute, nil).Network}})
+		o, _ := fixture.OnDemand(t, &deafLater{ToldTime: fixture.ToldTime{Network: glitchAtClaim(t, 2, 50*time.Minute, nil).Network}})
 		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrSuspended) || errors.Is(err, lease.ErrClockBehind) {
 			t.Errorf("got %v, want suspended, and not that the clock is behind", err)
 		}
@@ -438,7 +429,7 @@ func TestGlitchThatCannotBeJudgedOnDemand(t *testing.T) {
 
 // deafLater is a store that sends its time, and answers only the first read of the pool's item.
 type deafLater struct {
-	toldTime
+	fixture.ToldTime
 	deaf bool
 }
 
@@ -447,18 +438,18 @@ func (s *deafLater) PoolItem(ctx context.Context, pool string) (protocol.PoolIte
 		return protocol.PoolItem{}, errors.New("no answer")
 	}
 	s.deaf = true
-	return s.toldTime.PoolItem(ctx, pool)
+	return s.ToldTime.PoolItem(ctx, pool)
 }
 
 // copiedInRead is a store whose client's machine is copied while the pool's item is read.
 type copiedInRead struct {
-	toldTime
+	fixture.ToldTime
 	copied func()
 }
 
 func (s copiedInRead) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
 	s.copied()
-	return s.toldTime.PoolItem(ctx, pool)
+	return s.ToldTime.PoolItem(ctx, pool)
 }
 
 // The machine is copied while the agent compares its clock with the store's, after a claim
@@ -466,12 +457,12 @@ func (s copiedInRead) PoolItem(ctx context.Context, pool string) (protocol.PoolI
 // everything that is reserved.
 func TestCopiedAfterAGlitch(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		clock := &snapshots{Clock: leasetest.NewClock(0)}
+		clock := &fixture.Snapshots{Clock: leasetest.NewClock(0)}
 		s := glitchAtClaim(t, 1, 50*time.Minute, func() { clock.Step(time.Hour) })
 		var right atomic.Bool
-		cfg := fixture.Config(copiedInRead{toldTime{s.Network}, func() {
+		cfg := fixture.Config(copiedInRead{fixture.ToldTime{Network: s.Network}, func() {
 			if right.CompareAndSwap(true, false) {
-				clock.generation.Add(1)
+				clock.Restore()
 			}
 		}})
 		cfg.Clock = clock
@@ -485,7 +476,7 @@ func TestCopiedAfterAGlitch(t *testing.T) {
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) {
 			t.Errorf("got %v, want lost", err)
 		}
-		if l := item(t, s.Network, 0); l.Holder == "" || time.Until(l.ReservedUntil) < 55*time.Minute {
+		if l := fixture.Item(t, s.Network, 0); l.Holder == "" || time.Until(l.ReservedUntil) < 55*time.Minute {
 			t.Errorf("got %+v, want it left to the other copy", l)
 		}
 	})
@@ -495,8 +486,8 @@ func TestCopiedAfterAGlitch(t *testing.T) {
 // with the store's once more, and the claim is sent.
 func TestClaimAfterASleep(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		clock := newDozy()
-		store := &readThen{toldTime: toldTime{fixture.NewNetwork(1)}, then: func() { clock.freeze(10*time.Second, true) }}
+		clock := fixture.NewDozy()
+		store := &readThen{ToldTime: fixture.ToldTime{Network: fixture.NewNetwork(1)}, then: func() { clock.Freeze(10*time.Second, true) }}
 		cfg := fixture.Config(store)
 		cfg.Clock = clock
 		a := fixture.Start(t, cfg)

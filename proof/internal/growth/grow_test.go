@@ -1,7 +1,6 @@
-package lease_test
+package growth_test
 
 import (
-	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,43 +10,6 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
-
-// measuring updates the pool's measurement as often as poolmetric does, until the test
-// ends.
-func measuring(t *testing.T, s *fixture.Network, held func() int) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			measured(t, s, held(), 0, time.Now())
-			select {
-			case <-time.After(time.Minute):
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-}
-
-// measured stores a measurement, which replaces any earlier measurement.
-func measured(t *testing.T, s *fixture.Network, held, cooling int, at time.Time) {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	p, err := s.PoolItem(ctx, "orders")
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	w := protocol.Measure{Pool: "orders", Seen: p.Measured, Measured: protocol.Measured{Held: held, Cooling: cooling, At: at, Valid: 10 * time.Minute}}
-	if res, err := s.Memory.WritePool(ctx, w); err != nil || !res.Applied {
-		t.Error("the measurement was not stored:", res, err)
-	}
-}
-
-func one() int { return 1 }
 
 // growing returns the configuration of an agent whose lease grows, which is the default.
 func growing(s lease.Store) lease.Config { return fixture.Config(s) }
@@ -64,12 +26,12 @@ func renewals(s *fixture.Network, since *int) int {
 func TestLeasesGrow(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
-		measuring(t, s, one)
+		fixture.Measuring(t, s, fixture.One)
 		a := fixture.Start(t, growing(s))
-		ids(t, a)
+		fixture.IDs(t, a)
 		sent := 0
 		fixture.Wait(140 * time.Second)
-		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
+		if l := fixture.Item(t, s, a.NodeID()); l.TTL != 15*time.Second {
 			t.Errorf("after 140 s: a lease of %v, want 15 s", l.TTL)
 		}
 		renewals(s, &sent)
@@ -79,7 +41,7 @@ func TestLeasesGrow(t *testing.T) {
 		if n := renewals(s, &sent); n < 72 || n > 90 {
 			t.Errorf("%d renewals in 10 hours, want one in 7.5 minutes", n)
 		}
-		l := item(t, s, a.NodeID())
+		l := fixture.Item(t, s, a.NodeID())
 		if ahead := time.Until(l.ReservedUntil); l.TTL != 15*time.Minute || ahead < 3*time.Hour+51*time.Minute || ahead > 4*time.Hour {
 			t.Errorf("a lease of %v, reserved for %v, want 15 min and 4 h", l.TTL, ahead)
 		}
@@ -114,9 +76,9 @@ func TestLeasesThatDoNotGrow(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := fixture.NewNetwork(c.size)
 				if c.measured {
-					measuring(t, s, func() int { return c.held })
+					fixture.Measuring(t, s, func() int { return c.held })
 				} else { // and no agent is permitted to count
-					measured(t, s, c.held, 0, time.Now().Add(time.Hour)) // a measurement from the future is not valid
+					fixture.Measure(t, s, c.held, 0, time.Now().Add(time.Hour)) // a measurement from the future is not valid
 				}
 				cfg := growing(s)
 				if c.change != nil {
@@ -124,11 +86,11 @@ func TestLeasesThatDoNotGrow(t *testing.T) {
 				}
 				a := fixture.Start(t, cfg)
 				if c.generator {
-					ids(t, a)
+					fixture.IDs(t, a)
 				}
 				s.Denied(!c.measured)
 				fixture.Wait(50 * time.Minute)
-				if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second || time.Until(l.ReservedUntil) > 16*time.Second {
+				if l := fixture.Item(t, s, a.NodeID()); l.TTL != 15*time.Second || time.Until(l.ReservedUntil) > 16*time.Second {
 					t.Errorf("a lease of %v, reserved for %v, want 15 s and 16 s at most", l.TTL, time.Until(l.ReservedUntil))
 				}
 			})
@@ -140,12 +102,12 @@ func TestLeasesThatDoNotGrow(t *testing.T) {
 func TestGrowOnRequest(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
-		measuring(t, s, one)
+		fixture.Measuring(t, s, fixture.One)
 		cfg := growing(s)
 		cfg.Grow = true
 		a := fixture.Start(t, cfg)
 		fixture.Wait(time.Hour)
-		if l := item(t, s, a.NodeID()); l.TTL < 5*time.Minute {
+		if l := fixture.Item(t, s, a.NodeID()); l.TTL < 5*time.Minute {
 			t.Errorf("a lease of %v after an hour, want 5 to 6 min", l.TTL)
 		}
 	})
@@ -158,7 +120,7 @@ func TestHoldersCountInTurn(t *testing.T) {
 		var agents []*lease.Agent
 		for range 20 {
 			a := fixture.Start(t, growing(s))
-			ids(t, a)
+			fixture.IDs(t, a)
 			agents = append(agents, a)
 		}
 		fixture.Wait(2 * time.Hour)
@@ -188,16 +150,16 @@ func TestAPoolThatFillsUp(t *testing.T) {
 		s := fixture.NewNetwork(64)
 		var held atomic.Int64
 		held.Store(1)
-		measuring(t, s, func() int { return int(held.Load()) })
+		fixture.Measuring(t, s, func() int { return int(held.Load()) })
 		a := fixture.Start(t, growing(s))
-		ids(t, a)
+		fixture.IDs(t, a)
 		fixture.Wait(9 * time.Hour)
 		held.Store(60)
 		sent := 0
 		renewals(s, &sent)
 		fixture.Wait(30 * time.Minute)
 		n := renewals(s, &sent)
-		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
+		if l := fixture.Item(t, s, a.NodeID()); l.TTL != 15*time.Second {
 			t.Errorf("a lease of %v in a full pool, want 15 s", l.TTL)
 		}
 		// The last long renewal was sent at most 8 min 12 s before the pool was full, and its
@@ -213,12 +175,12 @@ func TestAPoolThatFillsUp(t *testing.T) {
 		// below the limit.
 		held.Store(30) // 2 × 30 ≤ 64, and more than 64 - 6
 		fixture.Wait(30 * time.Minute)
-		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
+		if l := fixture.Item(t, s, a.NodeID()); l.TTL != 15*time.Second {
 			t.Errorf("a lease of %v just below the limit, want 15 s", l.TTL)
 		}
 		held.Store(20)
 		fixture.Wait(30 * time.Minute)
-		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Minute {
+		if l := fixture.Item(t, s, a.NodeID()); l.TTL != 15*time.Minute {
 			t.Errorf("a lease of %v with room, want 15 min", l.TTL)
 		}
 	})
@@ -238,16 +200,16 @@ func heldThroughout(a *lease.Agent, d time.Duration) error {
 func TestKeepShort(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
-		measuring(t, s, one)
-		var ev events
+		fixture.Measuring(t, s, fixture.One)
+		var ev fixture.Events
 		cfg := growing(s)
-		cfg.OnEvent = ev.add
+		cfg.OnEvent = ev.Add
 		a := fixture.Start(t, cfg)
-		ids(t, a)
+		fixture.IDs(t, a)
 		fixture.Wait(9 * time.Hour)
 		until := a.KeepShort()
 		fixture.Wait(time.Second)
-		l := item(t, s, a.NodeID())
+		l := fixture.Item(t, s, a.NodeID())
 		if l.TTL != 15*time.Second || !l.ExpiresAt.Equal(until) || time.Until(until) < 6*time.Minute {
 			t.Errorf("a lease of %v until %v, want 15 s until %v, which was asked for before and is at least 6 min ahead", l.TTL, l.ExpiresAt, until)
 		}
@@ -258,10 +220,10 @@ func TestKeepShort(t *testing.T) {
 			t.Errorf("%d renewals in a minute, want one in 5 s", n)
 		}
 		fixture.Wait(time.Hour)
-		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second || time.Until(l.ExpiresAt) > 15*time.Second {
+		if l := fixture.Item(t, s, a.NodeID()); l.TTL != 15*time.Second || time.Until(l.ExpiresAt) > 15*time.Second {
 			t.Errorf("a lease of %v until %v an hour later", l.TTL, time.Until(l.ExpiresAt))
 		}
-		if w := ev.of(lease.EventWarning); len(w) != 1 || !strings.Contains(w[0].Err.Error(), "others watch") {
+		if w := ev.Of(lease.EventWarning); len(w) != 1 || !strings.Contains(w[0].Err.Error(), "others watch") {
 			t.Errorf("%v", w)
 		}
 		if a.KeepShort(); a.Unrenewed() > 8*time.Second {

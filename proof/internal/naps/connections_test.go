@@ -1,4 +1,4 @@
-package lease_test
+package naps_test
 
 import (
 	"bytes"
@@ -200,12 +200,12 @@ func freezeKills(t *testing.T, how death, own, midway bool) {
 	} else {
 		user = userClient(t, g.address)
 	}
-	o, clock := onDemand(t, nil, func(c *lease.Config) {
+	o, clock := fixture.OnDemand(t, nil, func(c *lease.Config) {
 		if c.Table = table; user != nil {
 			c.Store = lease.NewDynamoDB(user, table)
 		}
 	})
-	refresh(t, o)
+	fixture.Refresh(t, o)
 	ids, err := snowflake.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func freezeKills(t *testing.T, how death, own, midway bool) {
 		together(t, user, table, 8)
 	}
 
-	clock.jump(time.Hour)
+	clock.Jump(time.Hour)
 	if midway {
 		g.midway.Store(int32(how))
 	} else if g.kill(how) == 0 {

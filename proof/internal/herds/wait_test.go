@@ -1,4 +1,4 @@
-package lease_test
+package herds_test
 
 import (
 	"context"
@@ -145,7 +145,7 @@ func (s *metered) fill(t *testing.T, size, agents int) (all []*lease.Agent) {
 		all = append(all, fixture.Start(t, fixture.Config(s)))
 	}
 	for n := range size {
-		if item(t, s.Memory, n).Holder == "" {
+		if fixture.Item(t, s.Memory, n).Holder == "" {
 			fixture.Hold(t, s.Memory, n, time.Now(), 20*time.Hour)
 		}
 	}
@@ -349,7 +349,7 @@ func TestCopyLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := fixture.Start(t, fixture.Config(s))
-		l := item(t, s.Memory, 0)
+		l := fixture.Item(t, s.Memory, 0)
 		copied := protocol.Renew{
 			Key: protocol.Key{Pool: "orders"}, Session: l.Holder, Version: l.Version, Renewal: 5, Confirmed: l.ReservedUntil,
 			ExpiresAt: l.ExpiresAt.Add(time.Second), ReservedUntil: l.ReservedUntil.Add(time.Second),
@@ -357,8 +357,8 @@ func TestCopyLeavesNothing(t *testing.T) {
 		if res, err := s.Memory.Write(t.Context(), copied); err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
-		if err := a.Close(); err != nil || s.spending().offered > 0 || item(t, s.Memory, 0).Holder != "" {
-			t.Errorf("%v, %d writes of the note, left %+v", err, s.spending().offered, item(t, s.Memory, 0))
+		if err := a.Close(); err != nil || s.spending().offered > 0 || fixture.Item(t, s.Memory, 0).Holder != "" {
+			t.Errorf("%v, %d writes of the note, left %+v", err, s.spending().offered, fixture.Item(t, s.Memory, 0))
 		}
 	})
 }
@@ -382,9 +382,9 @@ func TestNoteDisturbsNoRelease(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := meter(t, 1)
 				s.note, s.deniedWrite = note, lease.ErrAccess
-				var ev events
+				var ev fixture.Events
 				cfg := fixture.Config(s)
-				cfg.OnEvent = ev.add
+				cfg.OnEvent = ev.Add
 				a := fixture.Start(t, cfg)
 				began := time.Now()
 				if err := a.Close(); err != nil {
@@ -393,10 +393,10 @@ func TestNoteDisturbsNoRelease(t *testing.T) {
 				if took := time.Since(began); took > time.Second {
 					t.Errorf("Close took %v", took)
 				}
-				if l := item(t, s.Memory, 0); l.Holder != "" {
+				if l := fixture.Item(t, s.Memory, 0); l.Holder != "" {
 					t.Errorf("left %+v", l)
 				}
-				if n := len(ev.of(lease.EventNotReleased, lease.EventWarning)); n > 0 {
+				if n := len(ev.Of(lease.EventNotReleased, lease.EventWarning)); n > 0 {
 					t.Errorf("%d events of trouble: nobody can do anything about it", n)
 				}
 			})
@@ -460,7 +460,7 @@ func TestForgedOffers(t *testing.T) {
 		if s.spending().looks > 1220 || s.spending().claims > 0 || s.spending().units > 4*600 {
 			t.Errorf("got %d looks, %d claims and %.0f read units in 600 s, want at most 1220, 0 and 2400", s.spending().looks, s.spending().claims, s.spending().units)
 		}
-		l := item(t, s.Memory, 99)
+		l := fixture.Item(t, s.Memory, 99)
 		if _, err := s.Memory.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 99}, Session: l.Holder, Version: l.Version, ReservedUntil: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
@@ -486,7 +486,7 @@ func TestWakesByTime(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				end := item(t, s.Memory, 77).ReservedUntil
+				end := fixture.Item(t, s.Memory, 77).ReservedUntil
 				got := waiters(t, s, 1)
 				fixture.Wait(time.Until(end) - 3*time.Second)
 				if len(got) > 0 {
@@ -509,7 +509,7 @@ func TestThrottledNoteIsNoOutage(t *testing.T) {
 			s := meter(t, 1024)
 			fixture.Hold(t, s.Memory, 77, time.Now(), 4*time.Minute)
 			s.fill(t, 1024, 0)
-			end := item(t, s.Memory, 77).ReservedUntil
+			end := fixture.Item(t, s.Memory, 77).ReservedUntil
 			s.note = func(ctx context.Context, pool string) (protocol.Note, error) {
 				if left := time.Until(end); left < 20*time.Second && left > 2*time.Second {
 					return protocol.Note{}, &types.ProvisionedThroughputExceededException{}

@@ -1,4 +1,4 @@
-package lease_test
+package growth_test
 
 import (
 	"context"
@@ -22,10 +22,10 @@ func TestKeepShortBesideALongRenewal(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
 		a := fixture.Start(t, growing(s))
-		ids(t, a)
+		fixture.IDs(t, a)
 		s.Denied(true) // nobody counts, so nothing grows
 		fixture.Wait(9 * time.Hour)
-		measuring(t, s, one)
+		fixture.Measuring(t, s, fixture.One)
 		var kept, next time.Time
 		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			res, err := do()
@@ -54,18 +54,18 @@ func TestKeepShortAfterAShortRenewal(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
 		full := false
-		measuring(t, s, func() int {
+		fixture.Measuring(t, s, func() int {
 			if full {
 				return 60
 			}
 			return 1
 		})
 		a := fixture.Start(t, growing(s))
-		ids(t, a)
+		fixture.IDs(t, a)
 		fixture.Wait(9 * time.Hour)
 		full = true
 		before := 0
-		for item(t, s, a.NodeID()).TTL > 15*time.Second { // until a short renewal has been applied
+		for fixture.Item(t, s, a.NodeID()).TTL > 15*time.Second { // until a short renewal has been applied
 			if renewals(s, &before); a.Left() < 9*time.Minute {
 				a.RenewNow()
 			}
@@ -87,9 +87,9 @@ func TestKeepShortAfterAShortRenewal(t *testing.T) {
 func TestAnswerAfterAFreeze(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
-		measuring(t, s, one)
+		fixture.Measuring(t, s, fixture.One)
 		a := fixture.Start(t, growing(s))
-		ids(t, a)
+		fixture.IDs(t, a)
 		fixture.Wait(9 * time.Hour)
 		frozen, thawed := false, make(chan struct{})
 		s.On(func(_ context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
@@ -116,7 +116,7 @@ func TestMeasurementWithoutAnAnswer(t *testing.T) {
 		cfg := growing(s)
 		cfg.TTL, cfg.Guard, cfg.ClaimGuard = time.Second, 200*time.Millisecond, 100*time.Millisecond
 		a := fixture.Start(t, cfg)
-		ids(t, a)
+		fixture.IDs(t, a)
 		s.silent = true
 		for range 4 * 60 * 20 {
 			if _, err := a.Lease(); err != nil {
@@ -153,7 +153,7 @@ func TestMeasurementsAreReadSeldom(t *testing.T) {
 		s := &readPool{Network: fixture.NewNetwork(64)}
 		a := fixture.Start(t, growing(s))
 		began := time.Now()
-		ids(t, a)
+		fixture.IDs(t, a)
 		fixture.Wait(150 * time.Second)
 		s.takeReads() // forget the reads of the start
 		var counted, grew time.Time
@@ -168,7 +168,7 @@ func TestMeasurementsAreReadSeldom(t *testing.T) {
 			if p.Measured != nil && counted.IsZero() {
 				counted = time.Now()
 			}
-			if grew.IsZero() && item(t, s.Network, a.NodeID()).TTL > 15*time.Second {
+			if grew.IsZero() && fixture.Item(t, s.Network, a.NodeID()).TTL > 15*time.Second {
 				grew = time.Now()
 			}
 		}
@@ -221,7 +221,7 @@ func TestCountIsVoidAfterAMinute(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := &slowPages{Network: fixture.NewNetwork(64), takes: c.takes}
 				a := fixture.Start(t, growing(s))
-				ids(t, a)
+				fixture.IDs(t, a)
 				fixture.Wait(8 * time.Hour)
 				p, err := s.PoolItem(t.Context(), "orders")
 				if err != nil || (p.Measured != nil) != c.stored {
@@ -265,13 +265,13 @@ func TestGrowthMeetsAWidening(t *testing.T) {
 				if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 700, ExcludeBelow: 8, Narrow: true}); err != nil {
 					t.Fatal(err)
 				}
-				measuring(t, s, one)
+				fixture.Measuring(t, s, fixture.One)
 				a := fixture.Start(t, growing(s))
-				ids(t, a)
+				fixture.IDs(t, a)
 				var begun atomic.Pointer[protocol.Widener]
 				s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 					if r, ok := w.(protocol.Renew); ok && r.TTL > 15*time.Second && begun.Load() == nil {
-						begun.Store(marked(t, s, item(t, s, a.NodeID())))
+						begun.Store(marked(t, s, fixture.Item(t, s, a.NodeID())))
 					}
 					return do()
 				})
@@ -295,7 +295,7 @@ func TestGrowthMeetsAWidening(t *testing.T) {
 				if want := map[bool]protocol.WidenState{false: protocol.WidenDone, true: protocol.WidenVoid}[dead]; err != nil || p.Widening.State != want {
 					t.Errorf("the widening is %+v, %v, want %s", p.Widening, err, want)
 				}
-				if l := item(t, s, a.NodeID()); l.TTL == 15*time.Second {
+				if l := fixture.Item(t, s, a.NodeID()); l.TTL == 15*time.Second {
 					t.Errorf("it did not grow: %+v", l)
 				}
 			})
@@ -365,7 +365,7 @@ func TestOnDemandBesideGrowth(t *testing.T) {
 func TestOnDemandNeverGrows(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
-		measuring(t, s, one)
+		fixture.Measuring(t, s, fixture.One)
 		cfg := growing(s)
 		cfg.MaxTTL, cfg.MaxReserve, cfg.Grow = time.Hour, 4*time.Hour, true
 		o, err := lease.NewOnDemand(cfg)

@@ -1,4 +1,4 @@
-package lease_test
+package clocks_test
 
 import (
 	"context"
@@ -17,13 +17,13 @@ import (
 // readThen is a store that sends its time. The first read of the pool's item is followed by
 // then.
 type readThen struct {
-	toldTime
+	fixture.ToldTime
 	then  func()
 	reads int
 }
 
 func (s *readThen) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
-	p, err := s.toldTime.PoolItem(ctx, pool)
+	p, err := s.ToldTime.PoolItem(ctx, pool)
 	if s.reads++; s.reads == 1 {
 		s.then()
 	}
@@ -38,12 +38,12 @@ func TestClaimAfterAJump(t *testing.T) {
 		t.Run(fmt.Sprintf("on demand %v", sleeps), func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s, clock := fixture.NewNetwork(1), leasetest.NewClock(0)
-				first := fixture.Config(toldTime{s})
+				first := fixture.Config(fixture.ToldTime{Network: s})
 				first.TTL = 10 * time.Minute
 				a := fixture.Start(t, first)
 				<-a.Renewed() // the next renewal is three minutes away
 				claims := len(fixture.WritesOf[protocol.Claim](s))
-				cfg := fixture.Config(&readThen{toldTime: toldTime{s}, then: func() {
+				cfg := fixture.Config(&readThen{ToldTime: fixture.ToldTime{Network: s}, then: func() {
 					clock.Step(time.Hour)
 					time.AfterFunc(2*time.Second, func() { clock.Step(-time.Hour) })
 				}})
@@ -81,7 +81,7 @@ func TestClaimAfterAJump(t *testing.T) {
 func TestClaimAfterTwoSmallSteps(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, clock := fixture.NewNetwork(1), leasetest.NewClock(1400*time.Millisecond)
-		cfg := fixture.Config(&readThen{toldTime: toldTime{s}, then: func() { clock.Step(1400 * time.Millisecond) }})
+		cfg := fixture.Config(&readThen{ToldTime: fixture.ToldTime{Network: s}, then: func() { clock.Step(1400 * time.Millisecond) }})
 		cfg.Clock = clock
 		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrClockSkew) {
 			t.Errorf("got %v, want %v", err, lease.ErrClockSkew)
@@ -97,7 +97,7 @@ func TestClaimAfterTwoSmallSteps(t *testing.T) {
 func TestJumpDuringAResize(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, clock := fixture.NewNetwork(64), leasetest.NewClock(-time.Second)
-		cfg := fixture.Config(toldTime{s})
+		cfg := fixture.Config(fixture.ToldTime{Network: s})
 		cfg.Clock, cfg.OnLost = clock, lease.Reacquire
 		a := fixture.Start(t, cfg)
 		size := 0
@@ -114,7 +114,7 @@ func TestJumpDuringAResize(t *testing.T) {
 			clock.Step(2 * time.Second)
 			return fixture.Hang(ctx)
 		})
-		l := item(t, s, a.NodeID())
+		l := fixture.Item(t, s, a.NodeID())
 		if _, err := leasepool.Open(s.Memory, "orders").ForceRelease(t.Context(), l.NodeID, l.Version); err != nil {
 			t.Fatal(err)
 		}

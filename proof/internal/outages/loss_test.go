@@ -1,4 +1,4 @@
-package lease_test
+package outages_test
 
 import (
 	"context"
@@ -18,28 +18,12 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// taken makes another process claim the node ID of a suspended agent.
-func taken(t *testing.T, s *fixture.Network, a *lease.Agent) {
-	t.Helper()
-	s.SetOutage(errors.New("away"))
-	fixture.Wait(20 * time.Second)
-	s.SetOutage(nil)
-	now := time.Now()
-	res, err := s.Memory.Write(t.Context(), protocol.Claim{
-		Key: protocol.Key{Pool: "orders", NodeID: a.NodeID()}, Session: "thief", Task: "another task", At: now, ClaimGuard: time.Second,
-		ExpiresAt: now.Add(15 * time.Second), ReservedUntil: now.Add(16 * time.Second),
-	})
-	if err != nil || !res.Applied {
-		t.Fatal(res, err)
-	}
-}
-
 func TestLost(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		a := fixture.Start(t, fixture.Config(s))
-		g := ids(t, a)
-		taken(t, s, a)
+		g := fixture.IDs(t, a)
+		fixture.Take(t, s, a)
 		<-a.Done()
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) || !errors.Is(a.Err(), lease.ErrLost) {
 			t.Errorf("got %v, %v, want lease.ErrLost", err, a.Err())
@@ -55,7 +39,7 @@ func TestLost(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
-		if l := item(t, s, 0); l.Holder != "thief" {
+		if l := fixture.Item(t, s, 0); l.Holder != "thief" {
 			t.Errorf("Close touched another's lease: %+v", l)
 		}
 		if n := len(fixture.WritesOf[protocol.Release](s)); n != 0 {
@@ -70,13 +54,13 @@ func TestReacquire(t *testing.T) {
 		cfg := fixture.Config(s)
 		cfg.OnLost = lease.Reacquire
 		a := fixture.Start(t, cfg)
-		g := ids(t, a)
+		g := fixture.IDs(t, a)
 		first := a.NodeID()
 		before, err := g.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
-		taken(t, s, a)
+		fixture.Take(t, s, a)
 		fixture.Wait(3 * time.Second)
 		l, err := a.Lease()
 		if err != nil || l.NodeID == first || a.NodeID() == first || a.Err() != nil {
@@ -93,7 +77,7 @@ func TestReacquire(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
-		if l := item(t, s, l.NodeID); l.Holder != "" {
+		if l := fixture.Item(t, s, l.NodeID); l.Holder != "" {
 			t.Errorf("not given back: %+v", l)
 		}
 	})
@@ -108,7 +92,7 @@ func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 		cfg := fixture.Config(s)
 		cfg.OnLost = lease.Reacquire
 		a := fixture.Start(t, cfg)
-		ids(t, a) // 10 node bits
+		fixture.IDs(t, a) // 10 node bits
 		p, err := s.PoolItem(t.Context(), "orders")
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +100,7 @@ func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 		if res, err := s.WritePool(t.Context(), protocol.ResizePool{Pool: "orders", Revision: p.Revision, To: 1025}); err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
-		taken(t, s, a)
+		fixture.Take(t, s, a)
 		fixture.Wait(10 * time.Second)
 		select {
 		case <-a.Done():
@@ -153,7 +137,7 @@ func TestReacquireRidesErrorsOut(t *testing.T) {
 				}
 				return do()
 			})
-			write(t, s, protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: a.NodeID()}, Version: 1}, true)
+			fixture.Write(t, s, protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: a.NodeID()}, Version: 1}, true)
 			fixture.Wait(time.Minute)
 			s.On(nil)
 			fixture.Wait(5 * time.Second)
@@ -242,11 +226,11 @@ func TestSuspendedFleetIsSpread(t *testing.T) {
 func TestSuspendAndResume(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
-		var ev events
+		var ev fixture.Events
 		cfg := fixture.Config(s)
-		cfg.OnEvent = ev.add
+		cfg.OnEvent = ev.Add
 		a := fixture.Start(t, cfg)
-		g := ids(t, a)
+		g := fixture.IDs(t, a)
 		was, err := a.Lease()
 		if err != nil {
 			t.Fatal(err)
@@ -279,7 +263,7 @@ func TestSuspendAndResume(t *testing.T) {
 		if _, err := g.Next(); err != nil {
 			t.Error(err)
 		}
-		if got, want := ev.kinds(lease.EventSuspended, lease.EventResumed), []lease.EventKind{lease.EventSuspended, lease.EventResumed}; !slices.Equal(got, want) {
+		if got, want := ev.Kinds(lease.EventSuspended, lease.EventResumed), []lease.EventKind{lease.EventSuspended, lease.EventResumed}; !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	})
@@ -305,7 +289,7 @@ func TestOnExpiryStop(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
-		if l := item(t, s, a.NodeID()); l.Holder != "" {
+		if l := fixture.Item(t, s, a.NodeID()); l.Holder != "" {
 			t.Errorf("not given back: %+v", l)
 		}
 	})
@@ -316,13 +300,13 @@ func TestOnExpiryStop(t *testing.T) {
 // Close releases the node ID.
 func TestOnExpiryStopAfterASuspend(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		s, clock := fixture.NewNetwork(1), newDozy()
+		s, clock := fixture.NewNetwork(1), fixture.NewDozy()
 		cfg := fixture.Config(s)
 		cfg.Clock, cfg.OnExpiry = clock, lease.Stop
 		a := fixture.Start(t, cfg)
 		<-a.Renewed() // the deadline, and with it the timer, is longer away than the next renewal
-		clock.monoLag.Add(-int64(time.Hour))
-		clock.wallLag.Add(-int64(time.Hour))
+		clock.MonoLag.Add(-int64(time.Hour))
+		clock.WallLag.Add(-int64(time.Hour))
 		fixture.Wait(6 * time.Second) // one renewal
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) || !errors.Is(a.Err(), lease.ErrLost) {
 			t.Errorf("an hour after the deadline: got %v, Err %v, want lost", err, a.Err())
@@ -330,7 +314,7 @@ func TestOnExpiryStopAfterASuspend(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
-		if l := item(t, s, 0); l.Holder != "" {
+		if l := fixture.Item(t, s, 0); l.Holder != "" {
 			t.Errorf("got %+v, want it released", l)
 		}
 	})
@@ -341,9 +325,9 @@ func TestOnExpiryStopAfterASuspend(t *testing.T) {
 func TestHungRequestSuspends(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)
-		var ev events
+		var ev fixture.Events
 		cfg := fixture.Config(s)
-		cfg.OnEvent = ev.add
+		cfg.OnEvent = ev.Add
 		release := make(chan struct{})
 		defer close(release)
 		a := fixture.Start(t, cfg)
@@ -352,7 +336,7 @@ func TestHungRequestSuspends(t *testing.T) {
 			return protocol.Result{}, errors.New("gone")
 		})
 		fixture.Wait(13 * time.Second)
-		if len(ev.of(lease.EventSuspended)) != 1 {
+		if len(ev.Of(lease.EventSuspended)) != 1 {
 			t.Error("not announced at the deadline")
 		}
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
@@ -364,12 +348,12 @@ func TestHungRequestSuspends(t *testing.T) {
 
 // replaced is a store whose pool is replaced by a narrow one.
 type replaced struct {
-	toldTime
+	fixture.ToldTime
 	on atomic.Bool
 }
 
 func (s *replaced) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
-	p, err := s.toldTime.PoolItem(ctx, pool)
+	p, err := s.ToldTime.PoolItem(ctx, pool)
 	if s.on.Load() {
 		p.Eras, p.Numbers = snowflake.Eras{{From: time.UnixMilli(0), NodeBits: 9}}, p.Size
 	}
@@ -379,7 +363,7 @@ func (s *replaced) PoolItem(ctx context.Context, pool string) (protocol.PoolItem
 // If a lease contradicts the pool's history of widths, it is lost like any other.
 func TestLostToAnotherHistory(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		clock, s := leasetest.NewClock(0), &replaced{toldTime: toldTime{fixture.NewNetwork(2)}}
+		clock, s := leasetest.NewClock(0), &replaced{ToldTime: fixture.ToldTime{Network: fixture.NewNetwork(2)}}
 		cfg := fixture.Config(s)
 		cfg.Clock = clock
 		err := lease.Run(t.Context(), cfg, func(ctx context.Context, a *lease.Agent) error {
@@ -402,23 +386,23 @@ func TestIDsLeftAfterTheEnd(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(1)
-			var ev events
+			var ev fixture.Events
 			cfg := fixture.Config(s)
-			cfg.Reserve, cfg.OnEvent = 4*time.Hour, ev.add
+			cfg.Reserve, cfg.OnEvent = 4*time.Hour, ev.Add
 			a := fixture.Start(t, cfg)
 			ended := lease.EventLost
 			if closes {
 				ended = lease.EventReleased
 				_ = a.Close()
 			} else {
-				write(t, s, protocol.ForceRelease{Key: protocol.Key{Pool: "orders"}, Version: 1}, true)
+				fixture.Write(t, s, protocol.ForceRelease{Key: protocol.Key{Pool: "orders"}, Version: 1}, true)
 				<-a.Done()
 			}
 			fixture.Wait(0)
 			if got := a.IDsLeft(); got > 0 {
 				t.Errorf("closed %v: got %v, want at most 0", closes, got)
 			}
-			if e := ev.of(ended); len(e) != 1 || e[0].IDsLeft > 0 {
+			if e := ev.Of(ended); len(e) != 1 || e[0].IDsLeft > 0 {
 				t.Errorf("closed %v: got the events %v, want one with at most 0 of IDsLeft", closes, e)
 			}
 		})
@@ -456,12 +440,12 @@ func TestOwnItemIsBroken(t *testing.T) {
 	t.Run("on demand", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(8)
-			o, _ := onDemand(t, s)
-			refresh(t, o)
+			o, _ := fixture.OnDemand(t, s)
+			fixture.Refresh(t, o)
 			first := o.NodeID()
 			broken(s, first)
 			fixture.Wait(time.Hour)
-			refresh(t, o)
+			fixture.Refresh(t, o)
 			if o.NodeID() == first {
 				t.Errorf("got node %d again, want another one", first)
 			}
@@ -474,7 +458,7 @@ func TestOwnItemIsBroken(t *testing.T) {
 func TestGivenUpClaimOfABrokenItem(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(8)
-		o, _ := onDemand(t, s)
+		o, _ := fixture.OnDemand(t, s)
 		node := -1
 		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			c, claims := w.(protocol.Claim)
@@ -490,7 +474,7 @@ func TestGivenUpClaimOfABrokenItem(t *testing.T) {
 			return do()
 		})
 		_ = o.Refresh(t.Context())
-		refresh(t, o)
+		fixture.Refresh(t, o)
 		if o.NodeID() == node {
 			t.Errorf("got node %d, want another one", node)
 		}
@@ -502,7 +486,7 @@ func TestGivenUpClaimOfABrokenItem(t *testing.T) {
 func TestClaimOfABrokenItemIsSettled(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(8)
-		o, _ := onDemand(t, s)
+		o, _ := fixture.OnDemand(t, s)
 		claims, abandons := 0, 0
 		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			switch w.(type) {
@@ -519,8 +503,8 @@ func TestClaimOfABrokenItemIsSettled(t *testing.T) {
 			return do()
 		})
 		_ = o.Refresh(t.Context())
-		refresh(t, o)
-		if n := held(t, s); n != 1 {
+		fixture.Refresh(t, o)
+		if n := fixture.Held(t, s); n != 1 {
 			t.Errorf("got %d node IDs held after %d claims and %d releases, want 1", n, claims, abandons)
 		}
 	})

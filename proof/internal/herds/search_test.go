@@ -1,4 +1,4 @@
-package lease_test
+package herds_test
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func occupied(t *testing.T, s *leasetest.Memory, size, low int, part float64) {
 // start.
 func starts(t *testing.T, s lease.Store, tasks int) (writes, pages float64) {
 	t.Helper()
-	c := &counter{Store: s}
+	c := &fixture.Counter{Store: s}
 	for range tasks {
 		a, err := lease.Start(t.Context(), fixture.Config(c))
 		if err != nil {
@@ -56,7 +56,7 @@ func starts(t *testing.T, s lease.Store, tasks int) (writes, pages float64) {
 		}
 		_ = a.Close()
 	}
-	return float64(c.writes.Load())/float64(tasks) - 1, float64(c.queries.Load()) / float64(tasks) // without the release
+	return float64(c.Writes.Load())/float64(tasks) - 1, float64(c.Queries.Load()) / float64(tasks) // without the release
 }
 
 // A task that starts alone needs on average at most two conditional writes and two pages,
@@ -119,7 +119,7 @@ func TestLoneTaskOnEmbedded(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	for _, pool := range []string{"small", "large"} {
-		c := &counter{Store: lease.NewDynamoDB(dynamotest.Client(t, endpoint), "leases")}
+		c := &fixture.Counter{Store: lease.NewDynamoDB(dynamotest.Client(t, endpoint), "leases")}
 		const tasks = 60
 		for range tasks {
 			cfg := fixture.Config(c)
@@ -130,7 +130,7 @@ func TestLoneTaskOnEmbedded(t *testing.T) {
 			}
 			_ = a.Close()
 		}
-		writes, pages := float64(c.writes.Load())/tasks-1, float64(c.queries.Load())/tasks
+		writes, pages := float64(c.Writes.Load())/tasks-1, float64(c.Queries.Load())/tasks
 		t.Logf("%s: %.2f writes, %.2f pages", pool, writes, pages)
 		if writes > 2 || pages > 2 {
 			t.Errorf("%s: %.2f writes and %.2f pages a task", pool, writes, pages)
@@ -149,7 +149,7 @@ func TestGroupsFillUp(t *testing.T) {
 		if _, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 256, To: 1}); err != nil {
 			t.Fatal(err)
 		}
-		c := &counter{Store: s}
+		c := &fixture.Counter{Store: s}
 		highest := 0
 		for range tasks {
 			cfg := fixture.Config(c)
@@ -160,7 +160,7 @@ func TestGroupsFillUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		writes, pages := float64(c.writes.Load())/tasks, float64(c.queries.Load())/tasks
+		writes, pages := float64(c.Writes.Load())/tasks, float64(c.Queries.Load())/tasks
 		t.Logf("%d tasks in %d groups, highest number %d: %.2f writes, %.2f pages", tasks, p.OpenGroups, highest, writes, pages)
 		if least := tasks / protocol.GroupSize; p.OpenGroups < least || p.OpenGroups > 3*least {
 			t.Errorf("%d tasks are in %d groups", tasks, p.OpenGroups)
@@ -172,14 +172,14 @@ func TestGroupsFillUp(t *testing.T) {
 			t.Errorf("%.2f writes and %.2f pages a task", writes, pages)
 		}
 		// Stats reads only the open groups.
-		c.queries.Store(0)
+		c.Queries.Store(0)
 		stats, err := leasepool.Open(c, "orders").Stats(t.Context())
-		if err != nil || stats.Held != tasks || stats.Capacity != 65528 || c.queries.Load() != int64(p.OpenGroups) {
-			t.Errorf("%+v, %v, %d pages", stats, err, c.queries.Load())
+		if err != nil || stats.Held != tasks || stats.Capacity != 65528 || c.Queries.Load() != int64(p.OpenGroups) {
+			t.Errorf("%+v, %v, %d pages", stats, err, c.Queries.Load())
 		}
-		c.queries.Store(0)
-		if report, err := leasepool.Open(c, "orders").Reap(t.Context()); err != nil || report.Held != tasks || c.queries.Load() != int64(p.OpenGroups) {
-			t.Errorf("%+v, %v, %d pages", report, err, c.queries.Load())
+		c.Queries.Store(0)
+		if report, err := leasepool.Open(c, "orders").Reap(t.Context()); err != nil || report.Held != tasks || c.Queries.Load() != int64(p.OpenGroups) {
+			t.Errorf("%+v, %v, %d pages", report, err, c.Queries.Load())
 		}
 	})
 }
@@ -193,7 +193,7 @@ func TestHerdOpensGroups(t *testing.T) {
 		if _, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 256, To: 1}); err != nil {
 			t.Fatal(err)
 		}
-		c := &counter{Store: s}
+		c := &fixture.Counter{Store: s}
 		var failed atomic.Int64
 		fixture.Together(tasks, func(int) {
 			cfg := fixture.Config(c)
@@ -207,7 +207,7 @@ func TestHerdOpensGroups(t *testing.T) {
 			t.Cleanup(func() { _ = a.Close() })
 		})
 		p, _ := s.PoolItem(t.Context(), "orders")
-		t.Logf("%d groups open: %.2f writes and %.2f pages a task", p.OpenGroups, float64(c.writes.Load())/tasks, float64(c.queries.Load())/tasks)
+		t.Logf("%d groups open: %.2f writes and %.2f pages a task", p.OpenGroups, float64(c.Writes.Load())/tasks, float64(c.Queries.Load())/tasks)
 		if p.OpenGroups > 64 {
 			t.Errorf("%d groups are open", p.OpenGroups)
 		}
@@ -220,22 +220,22 @@ func TestExhaustionIsCheap(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
 		occupied(t, s, 65536, 8, 1)
-		c := &counter{Store: s}
+		c := &fixture.Counter{Store: s}
 		var none *lease.ExhaustedError
 		cfg := fixture.Config(c)
 		cfg.TTL = 2 * time.Hour // other holders' reservations do not show that a clock is behind
 		if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &none) || none.NextFree.IsZero() || !strings.Contains(err.Error(), "240 groups") {
 			t.Fatalf("got %v, want an ExhaustedError", err)
 		}
-		if pages := c.queries.Load(); pages != 16 {
+		if pages := c.Queries.Load(); pages != 16 {
 			t.Errorf("%d pages to find that nothing is free", pages)
 		}
-		c.queries.Store(0)
+		c.Queries.Store(0)
 		cfg.Wait = time.Minute
 		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) {
 			t.Fatalf("got %v, want lease.ErrPoolExhausted", err)
 		}
-		if pages := c.queries.Load(); pages > 16+4*125 {
+		if pages := c.Queries.Load(); pages > 16+4*125 {
 			t.Errorf("%d pages in a minute", pages)
 		}
 	})
@@ -243,7 +243,7 @@ func TestExhaustionIsCheap(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
 		occupied(t, s, 4096, 0, 1)
-		last := item(t, s, 1234)
+		last := fixture.Item(t, s, 1234)
 		if _, err := s.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 1234}, Session: last.Holder, Version: last.Version, ReservedUntil: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
@@ -463,7 +463,7 @@ func TestPartsOfGroups(t *testing.T) {
 		if parts, pages, strong := s.parts.Load(), s.pages.Load(), s.strong.Load(); parts != 1 || pages != 4 || strong != 4 {
 			t.Errorf("got %d parts, %d pages and %d strong pages, want 1, 4 and 4", parts, pages, strong)
 		}
-		last := item(t, s, 777)
+		last := fixture.Item(t, s, 777)
 		if _, err := s.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 777}, Session: last.Holder, Version: last.Version, ReservedUntil: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
@@ -479,7 +479,7 @@ func TestAFullPartIsNoFullGroup(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &inParts{Memory: leasetest.NewMemory("", 0)}
 		occupied(t, s.Memory, protocol.GroupSize, 0, 1)
-		last := item(t, s, 100)
+		last := fixture.Item(t, s, 100)
 		if _, err := s.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 100}, Session: last.Holder, Version: last.Version, ReservedUntil: time.Now()}); err != nil {
 			t.Fatal(err)
 		}

@@ -74,4 +74,7 @@ var onDemandMutants = []mutant{
 	{"a closed on-demand agent goes on asking for the layout", onDemand, `	if o.giveUp != nil {`, `	if false {`, leaseOwn},
 	{"an on-demand agent reads the layout before it claims", onDemand, `a == nil || !a.bound(): //`, `a == nil: //`, "./pkg/lease"},
 	{"a claim in doubt beyond a resize is kept", claim, `if u.givenUp || u.node >= a.pool.Limit() {`, `if u.givenUp {`, "./pkg/lease"},
+	{"a sleep counts as an outage", flights, `	a.slept()
+`, ``, "./pkg/lease"},
+	{"short calls forget an outage", "internal/tenure/outage.go", ` && now-o.last >= shortOutage {`, ` {`, leaseOwn},
 }

@@ -58,6 +58,8 @@ var copyMutants = []mutant{
 			}
 `, ``, "./pkg/lease"},
 	{"a claim is sent after the clock has jumped ahead", claim, `if a.jumped(w.At, m0) {`, `if false {`, "./pkg/lease"},
+	{"a claim is sent after the clock has jumped back", "pkg/lease/jump.go", `max(ahead, behind) > a.cfg`, `max(ahead, 0*behind) > a.cfg`, "./pkg/lease"},
+	{"small steps back of a clock add up", "pkg/lease/jump.go", `protocol.Latest(wall, store)}`, `wall}`, "./pkg/lease"},
 	{"a clock that jumped is compared with a reading after the answer", "pkg/lease/jump.go", `a.compared = sent
 `, `a.compared = a.clocks()
 `, "./pkg/lease"},

@@ -55,8 +55,7 @@ type Agent struct {
 	stale     bool              // a node ID is marked for a widening newer than pool
 	denied    bool              // this role may not write the pool's item
 	checked   bool              // the store is known to be able to keep leases
-	compared  reading           // the clocks when the store's clock last agreed; zero if it was never asked
-	answered  reading           // the clocks just after that answer
+	compared  exchange          // the clocks when the store's clock last agreed; zero if it was never asked
 	napping   *naps             // the additional state of an on-demand agent; else nil
 	growing   growth
 

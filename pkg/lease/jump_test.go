@@ -158,6 +158,31 @@ func TestClaimAfterTwoSmallSteps(t *testing.T) {
 	})
 }
 
+// slowCheck is a store that sends its time, and takes a while to describe its table.
+type slowCheck struct{ toldTime }
+
+func (s slowCheck) Check(ctx context.Context) error {
+	time.Sleep(4 * time.Second) // virtual
+	return s.toldTime.Check(ctx)
+}
+
+// A clock that is too far behind is refused, also if the check of the table, which follows the
+// answer with the store's time, takes as long as the clock is behind.
+func TestSlowCheckHidesNoLag(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		fixture.Wait(time.Minute)
+		cfg := fixture.Config(slowCheck{toldTime{s}})
+		cfg.Clock = leasetest.NewClock(-4 * time.Second)
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrClockSkew) {
+			t.Errorf("got %v, want %v", err, lease.ErrClockSkew)
+		}
+		if n := s.Writes(); n > 0 {
+			t.Errorf("got %d writes, want none", n)
+		}
+	})
+}
+
 // The answer to the claim of another node ID is lost, the pool becomes smaller, and the
 // clock steps by more than the limit, but is right again. The agent lives on.
 func TestJumpDuringAResize(t *testing.T) {

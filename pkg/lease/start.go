@@ -155,9 +155,9 @@ func (a *Agent) check(ctx context.Context, known *protocol.Verdict) error {
 // take checks the table, acquires a node ID and begins to use it.
 func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	began := a.clock.Monotonic()
-	pool, sent, hinted, err := a.readHint(ctx)
+	pool, at, hinted, err := a.readHint(ctx)
 	if !hinted && err == nil {
-		pool, sent, err = a.readPool(ctx)
+		pool, at, err = a.readPool(ctx)
 	}
 	if err == nil || ctx.Err() == nil { // checked even after an error, since a problem with the table is more specific
 		if wrong := a.check(ctx, pool.Verdict); wrong != nil {
@@ -168,12 +168,12 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).Seed(ctx, *a.cfg.SeedIfMissing); err != nil {
 			return err
 		}
-		pool, sent, err = a.readPool(ctx)
+		pool, at, err = a.readPool(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if err := a.checkClock(sent, pool.ServerTime); err != nil {
+	if err := a.checkClock(at, pool.ServerTime); err != nil {
 		return err
 	}
 	a.pool, a.hinted = pool, hinted

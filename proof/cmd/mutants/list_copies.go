@@ -59,9 +59,11 @@ var copyMutants = []mutant{
 `, ``, "./pkg/lease"},
 	{"a claim is sent after the clock has jumped ahead", claim, `if a.jumped(w.At, m0) {`, `if false {`, "./pkg/lease"},
 	{"a claim is sent after the clock has jumped back", "pkg/lease/jump.go", `max(ahead, behind) > a.cfg`, `max(ahead, 0*behind) > a.cfg`, "./pkg/lease"},
-	{"small steps back of a clock add up", "pkg/lease/jump.go", `protocol.Latest(wall, store)}`, `wall}`, "./pkg/lease"},
-	{"a clock that jumped is compared with a reading after the answer", "pkg/lease/jump.go", `a.compared = sent
-`, `a.compared = a.clocks()
+	{"small steps back of a clock add up", "pkg/lease/jump.go", `protocol.Latest(at.answered.wall, store)`, `at.answered.wall`, "./pkg/lease"},
+	{"a slow check of the table hides a lag", start, `	if err := a.checkClock(at, pool.ServerTime); err != nil {`, `	at.answered = a.clocksAfter()
+	if err := a.checkClock(at, pool.ServerTime); err != nil {`, "./pkg/lease"},
+	{"a clock that jumped is compared with a reading after the answer", "pkg/lease/jump.go", `a.compared = at
+`, `a.compared = exchange{a.clocks(), at.answered}
 `, "./pkg/lease"},
 	{"a restored process retries the original's renewal", naps, `		if a.timeline.Copied() {
 			return nil
@@ -79,13 +81,13 @@ var copyMutants = []mutant{
 	a.attemptNow()
 `, "./pkg/lease"},
 	{"a process restored just before the fence releases", "pkg/lease/close.go", `copied = copied || a.timeline.Copied()`, `_ = copied`, "./pkg/lease"},
-	{"small steps of a clock add up", "pkg/lease/jump.go", `if sent.wall.After(latest) {`, `if sent.wall.After(latest) && false {`, "./pkg/lease"},
+	{"small steps of a clock add up", "pkg/lease/jump.go", `if at.sent.wall.After(latest) {`, `if at.sent.wall.After(latest) && false {`, "./pkg/lease"},
 	{"an agent stays with a broken item", renew, `errors.As(err, &corrupt) && !t.Held(`, `errors.As(err, &corrupt) && false && !t.Held(`, "./pkg/lease"},
 	{"a broken item that was given up blocks an environment", claim, `if a.napping != nil && !errors.As(err, &corrupt) {`, `if a.napping != nil && (errors.As(err, &corrupt) || corrupt == nil) {`, "./pkg/lease"},
 	{"a claim of a broken item is forgotten", claim, `unsettled != nil {`, `unsettled != nil && false {`, "./pkg/lease"},
-	{"a comparison of clocks changes the pool of a claim", "pkg/lease/jump.go", `	p, sent, err := a.readPool(ctx)
+	{"a comparison of clocks changes the pool of a claim", "pkg/lease/jump.go", `	p, at, err := a.readPool(ctx)
 	if err == nil {
-`, `	p, sent, err := a.readPool(ctx)
+`, `	p, at, err := a.readPool(ctx)
 	if err == nil {
 		a.pool, a.hinted = p, false
 `, "./pkg/lease"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,6 +181,37 @@ func TestSlowCheckHidesNoLag(t *testing.T) {
 		if n := s.Writes(); n > 0 {
 			t.Errorf("got %d writes, want none", n)
 		}
+	})
+}
+
+// slowConnection is a store that sends its time. Before the first answer, a connection has to
+// be made.
+type slowConnection struct {
+	toldTime
+	made atomic.Bool
+}
+
+func (s *slowConnection) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	if !s.made.Swap(true) {
+		time.Sleep(3 * time.Second) // virtual
+	}
+	return s.toldTime.PoolItem(ctx, pool)
+}
+
+// A clock that is too far ahead is refused, also if the connection of the first request takes
+// nearly as long as the clock is ahead.
+func TestSlowConnectionHidesNoLead(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		cfg := fixture.Config(&slowConnection{toldTime: toldTime{s}})
+		cfg.Clock = leasetest.NewClock(4 * time.Second)
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrClockSkew) {
+			t.Errorf("got %v, want %v", err, lease.ErrClockSkew)
+		}
+		if n := s.Writes(); n > 0 {
+			t.Errorf("got %d writes, want none", n)
+		}
+		fixture.Start(t, fixture.Config(&slowConnection{toldTime: toldTime{s}})) // a clock that is right is accepted
 	})
 }
 

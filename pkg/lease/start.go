@@ -176,6 +176,13 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	if err := a.checkClock(at, pool.ServerTime); err != nil {
 		return err
 	}
+	// Invariant: the clock is compared by an answer that came soon, because it may be off by as
+	// much more as the answer took (S2). The first answer takes long where its connection does.
+	if took := at.answered.mono - at.sent.mono; took > a.cfg.timings().MaxSkew() && !pool.ServerTime.IsZero() {
+		if err := a.compareAgain(ctx); err != nil {
+			return err
+		}
+	}
 	a.pool, a.hinted = pool, hinted
 	a.layout.learn(pool)
 	t, err := a.acquire(ctx, wait)

@@ -25,8 +25,9 @@ const startLimit = 30 * time.Second
 // that a lease is still held while a server finishes its last requests.
 //
 // Errors name the remedy. Start fails at once with ErrUnsafeReplication, ErrItemFormat,
-// or ErrTable for a table with different keys. It fails only after Config.Wait with
-// errors that may be temporary: ErrPoolExhausted, ErrClockBehind, ErrClockSkew,
+// ErrTable for a table with different keys, ErrClockSkew if ECS says that the clock is wrong,
+// or ErrAccess if the AWS configuration cannot be used. It fails only after Config.Wait with
+// other errors that may be temporary: ErrPoolExhausted, ErrClockBehind, ErrClockSkew,
 // ErrAccess, ErrPoolNotSeeded, or ErrTable for a missing table. It retries throttled
 // requests, 5xx answers and time-outs for Config.Wait plus 30 s. With StopOnLoss, it fails
 // with ErrLost if the node ID is lost before it may be used.

@@ -64,6 +64,15 @@ func (a *Agent) readHint(ctx context.Context) (p protocol.PoolItem, at exchange,
 	return *card, at, true, nil
 }
 
+// readEither reads a hint card, or the pool's item if there is no usable card.
+func (a *Agent) readEither(ctx context.Context) (p protocol.PoolItem, at exchange, hinted bool, err error) {
+	p, at, hinted, err = a.readHint(ctx)
+	if !hinted && err == nil {
+		p, at, err = a.readPool(ctx)
+	}
+	return p, at, hinted, err
+}
+
 // verify reads the pool's item and uses it in place of the card that was used so far.
 func (a *Agent) verify(ctx context.Context) error {
 	p, _, err := a.readPool(ctx)

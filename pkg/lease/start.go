@@ -156,9 +156,11 @@ func (a *Agent) check(ctx context.Context, known *protocol.Verdict) error {
 // take checks the table, acquires a node ID and begins to use it.
 func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	began := a.clock.Monotonic()
-	pool, at, hinted, err := a.readHint(ctx)
-	if !hinted && err == nil {
-		pool, at, err = a.readPool(ctx)
+	pool, at, hinted, err := a.readEither(ctx)
+	// Invariant: the clock is compared by an answer that came soon, because it may be off by as
+	// much more as the answer took (S2). The first answer takes long where its connection does.
+	if took := at.answered.mono - at.sent.mono; err == nil && took > a.cfg.timings().MaxSkew() && !pool.ServerTime.IsZero() {
+		pool, at, hinted, err = a.readEither(ctx)
 	}
 	if err == nil || ctx.Err() == nil { // checked even after an error, since a problem with the table is more specific
 		if wrong := a.check(ctx, pool.Verdict); wrong != nil {
@@ -176,13 +178,6 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	}
 	if err := a.checkClock(at, pool.ServerTime); err != nil {
 		return err
-	}
-	// Invariant: the clock is compared by an answer that came soon, because it may be off by as
-	// much more as the answer took (S2). The first answer takes long where its connection does.
-	if took := at.answered.mono - at.sent.mono; took > a.cfg.timings().MaxSkew() && !pool.ServerTime.IsZero() {
-		if err := a.compareAgain(ctx); err != nil {
-			return err
-		}
 	}
 	a.pool, a.hinted = pool, hinted
 	a.layout.learn(pool)

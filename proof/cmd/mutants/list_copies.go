@@ -62,7 +62,13 @@ var copyMutants = []mutant{
 	{"small steps back of a clock add up", "pkg/lease/jump.go", `protocol.Latest(at.answered.wall, store)`, `at.answered.wall`, "./pkg/lease"},
 	{"a slow check of the table hides a lag", start, `	if err := a.checkClock(at, pool.ServerTime); err != nil {`, `	at.answered = a.clocksAfter()
 	if err := a.checkClock(at, pool.ServerTime); err != nil {`, "./pkg/lease"},
-	{"a slow connection hides a lead", start, `took > a.cfg.timings().MaxSkew() && !pool`, `took < 0 && !pool`, "./pkg/lease"},
+	{"a slow card costs a read of the pool's item", start, `		pool, at, hinted, err = a.readEither(ctx)
+	}
+`, `		hinted = false
+		pool, at, err = a.readPool(ctx)
+	}
+`, "./pkg/lease"},
+	{"a slow connection hides a lead", start, `err == nil && took > a.cfg`, `err == nil && took > time.Hour+a.cfg`, "./pkg/lease"},
 	{"a clock that jumped is compared with a reading after the answer", "pkg/lease/jump.go", `a.compared = at
 `, `a.compared = exchange{a.clocks(), at.answered}
 `, "./pkg/lease"},

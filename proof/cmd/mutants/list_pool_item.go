@@ -32,6 +32,11 @@ var poolItemMutants = []mutant{
 		at.sent = a.clocks()
 	}
 `, leaseOwn},
+	{"an outage excuses a clock that is ahead", "pkg/lease/leasepool/pool.go", `		before = time.Now()
+`, `		if before.IsZero() {
+			before = time.Now()
+		}
+`, "./pkg/lease/leasepool"},
 	{"a hint takes back what the agent knows", "pkg/lease/pool.go", `card.Revision < a.pool.Revision || `, ``, leaseOwn},
 	{"a hint is believed where a strong read is needed", "pkg/lease/claim.go", `if seen.Free < 0 && a.hinted {`, `if false {`, leaseOwn},
 	{"a hint is believed while the width changes", "internal/protocol/card.go", `return enough && p.Widening.State != WidenOpen`, `return enough`, leaseOwn},

@@ -14,7 +14,6 @@ type Outage struct {
 	down  bool // the last request had no answer
 	// since is when the first unanswered request after an answered one was sent.
 	since time.Duration
-	last  time.Duration // when the last unanswered request was abandoned
 	// Leases that expired after o.from are not claimed before o.until.
 	from, until time.Duration
 }
@@ -35,10 +34,11 @@ const (
 
 // Asked records a request that was sent at the time sent, and was answered or abandoned at
 // the time now.
+//
+// Invariant (liveness): the time between an unanswered request and the next one counts as an
+// outage, even if the process slept meanwhile. It may have been one, and then the holders of
+// the leases that expired in it are about to resume.
 func (o *Outage) Asked(sent, now time.Duration, answered bool) {
-	if !answered {
-		o.last = now
-	}
 	switch {
 	case !answered && !o.down:
 		o.down, o.since = true, sent
@@ -51,18 +51,6 @@ func (o *Outage) Asked(sent, now time.Duration, answered bool) {
 		o.down = false
 	}
 	o.heard = o.heard || answered
-}
-
-// Slept records that the process asked nothing up to now, since it may have slept.
-//
-// Invariant (liveness): time in which nobody asked is no outage. Otherwise a process whose
-// caller cut one request off would, after an hour of sleep, leave all leases alone that
-// expired in that hour. If the store was silent for longer before the sleep, or the sleep was
-// short, the outage goes on.
-func (o *Outage) Slept(now time.Duration) {
-	if o.down && o.last-o.since < shortOutage && now-o.last >= shortOutage {
-		o.down = false
-	}
 }
 
 // silent returns how long the store has been silent at now, for a claimant that had an

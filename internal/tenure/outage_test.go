@@ -37,27 +37,3 @@ func TestOutage(t *testing.T) {
 		}
 	}
 }
-
-// The time in which a process slept is no outage, if the store did not answer only for a
-// moment before. A longer silence, and one that goes on after a short pause, is an outage.
-func TestOutageBeforeASleep(t *testing.T) {
-	const s = time.Second
-	for name, c := range map[string]struct {
-		silent, slept time.Duration
-		want          time.Duration // once the store has answered
-	}{
-		"a request that was cut off": {s, time.Hour, 0},
-		"an outage":                  {3 * s, time.Hour, time.Hour + 3*s},
-		"a short pause":              {s, 2900 * time.Millisecond, 3900 * time.Millisecond},
-	} {
-		var o Outage
-		o.Asked(0, 0, true)
-		o.Asked(0, c.silent, false)
-		at := c.silent + c.slept
-		o.Slept(at)
-		o.Asked(at, at, true)
-		if got := o.Patience(at); got != c.want {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
-		}
-	}
-}

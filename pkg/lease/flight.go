@@ -126,7 +126,6 @@ func (o *OnDemand) fly(ctx context.Context) error {
 	}
 	a.hangUp()       // connections killed by a freeze would cost a time-out
 	a.denied = false // permissions may have been corrected
-	a.slept()
 	for kept := false; ; {
 		a.wakeUp()
 		switch held := a.bound() && a.current() == nil; {

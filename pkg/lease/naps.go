@@ -168,15 +168,6 @@ func (r reading) since(seen reading) time.Duration {
 	return passed
 }
 
-// slept records that the process sent no request since the last use: see
-// [tenure.Outage.Slept].
-func (a *Agent) slept() {
-	now := a.clock.Monotonic()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.outage.Slept(now)
-}
-
 // bound reports whether the agent ever had a node ID.
 func (a *Agent) bound() bool {
 	a.mu.Lock()

@@ -12,40 +12,21 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// The end of an invocation cuts off a process's first claim. Ten minutes later, the process
-// wakes up in a pool in which all leases have expired meanwhile. It claims one of them at
-// once: its own sleep was not an outage, after which holders are left time to resume.
-func TestSleepIsNoOutage(t *testing.T) {
-	fixture.Virtual(t, func(t *testing.T) {
-		s := fixture.NewNetwork(2)
-		for range 2 {
-			o, _ := onDemand(t, s)
-			refresh(t, o)
-		}
-		once[protocol.Claim](s, func(ctx context.Context, _ func() (protocol.Result, error)) (protocol.Result, error) {
-			return fixture.Hang(ctx)
-		})
-		o, _ := onDemand(t, s)
-		brief(t, o)
-		fixture.Wait(10 * time.Minute)
-		refresh(t, o)
-		if _, err := o.Lease(); err != nil {
-			t.Errorf("got %v, want a lease", err)
-		}
-	})
-}
-
-// In an outage, short calls follow each other. After the outage, the calls leave the lease
-// that expired in it to its holder, which resumes.
-func TestShortCallsNoticeAnOutage(t *testing.T) {
+// In an outage, a process is frozen for five seconds after each short call. After the outage,
+// its calls leave the lease that expired in it to its holder, which resumes.
+func TestSparseCallsNoticeAnOutage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &away{Memory: leasetest.NewMemory("orders", 1)}
 		a := fixture.Start(t, fixture.Config(s))
 		o, _ := onDemand(t, s)
+		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrPoolExhausted) {
+			t.Fatalf("before the outage: got %v, want %v", err, lease.ErrPoolExhausted)
+		}
 		s.gone.Store(true)
 		fixture.Wait(time.Second)
 		for range 60 {
 			brief(t, o)
+			fixture.Wait(5 * time.Second)
 		}
 		s.gone.Store(false)
 		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrPoolExhausted) {

@@ -59,6 +59,7 @@ var agentMutants = []mutant{
 		return everyLease
 	}
 `, ``, leaseOwn},
+	{"an outage begins anew with each unanswered request", "internal/tenure/outage.go", `case !answered && !o.down:`, `case !answered:`, leaseOwn},
 	{"on a bad line expired leases are left alone forever", "internal/tenure/outage.go", ` && now >= o.until {`, ` {`, "./internal/tenure"},
 	{"suspended holders ask as often as they can", renew, `	least, most := suspendedPause(`, `	least, most := 100*time.Millisecond, time.Second
 	_, _ = suspendedPause(`, leaseOwn},

@@ -75,7 +75,4 @@ var onDemandMutants = []mutant{
 	{"an on-demand agent reads the layout before it claims", onDemand, `a == nil || !a.bound(): //`, `a == nil: //`, "./pkg/lease"},
 	{"a claim in doubt beyond a resize is kept", claim, `if u.givenUp || u.node >= a.pool.Limit() {`, `if u.givenUp {`, "./pkg/lease"},
 	{"a clock within the tolerance ends a call", naps, `if left > a.latestStart() {`, `if left > a.cfg.ClaimGuard {`, "./pkg/lease"},
-	{"a sleep counts as an outage", flights, `	a.slept()
-`, ``, "./pkg/lease"},
-	{"short calls forget an outage", "internal/tenure/outage.go", ` && now-o.last >= shortOutage {`, ` {`, leaseOwn},
 }

@@ -63,7 +63,9 @@ type Claim struct {
 // Apply implements [Write].
 func (w Claim) Apply(old *Lease) (Lease, bool) {
 	switch {
-	case old == nil, old.Retired, old.WidenTry > w.WidenTry:
+	// Invariant (liveness): as in the expression, the next version is one that an item may have.
+	// Otherwise a search would offer this node ID again after each refusal, without end.
+	case old == nil, old.Retired, old.WidenTry > w.WidenTry, old.Version >= mostEver:
 		return Lease{}, false
 	case old.Holder != "" && !old.ExpiresAt.Before(w.expiredBefore()):
 		return Lease{}, false

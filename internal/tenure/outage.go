@@ -34,6 +34,10 @@ const (
 
 // Asked records a request that was sent at the time sent, and was answered or abandoned at
 // the time now.
+//
+// Invariant (liveness): the time between an unanswered request and the next one counts as an
+// outage, even if the process slept meanwhile. It may have been one, and then the holders of
+// the leases that expired in it are about to resume.
 func (o *Outage) Asked(sent, now time.Duration, answered bool) {
 	switch {
 	case !answered && !o.down:

@@ -55,7 +55,7 @@ type Agent struct {
 	stale     bool              // a node ID is marked for a widening newer than pool
 	denied    bool              // this role may not write the pool's item
 	checked   bool              // the store is known to be able to keep leases
-	compared  reading           // the clocks when the store's clock last agreed; zero if it was never asked
+	compared  exchange          // the clocks when the store's clock last agreed; zero if it was never asked
 	napping   *naps             // the additional state of an on-demand agent; else nil
 	growing   growth
 
@@ -214,9 +214,12 @@ func (a *Agent) earlyBy() time.Duration {
 // tooEarly reports whether the reservation that the claim took over ends so late that the
 // node ID can only have been claimed while the wall clock was ahead. The caller holds mu.
 func (a *Agent) tooEarly(wall time.Time) bool {
-	// If the clock was right at the claim, the reservation ends earlier than this limit.
-	return a.term.Lease.NotBefore.Sub(wall) > a.cfg.ClaimGuard+2*a.cfg.timings().MaxSkew()
+	return a.term.Lease.NotBefore.Sub(wall) > a.latestStart()
 }
+
+// latestStart returns how long a node ID may still be reserved for its last holder if the
+// clock was within the tolerance at the claim, and is now.
+func (a *Agent) latestStart() time.Duration { return a.cfg.ClaimGuard + 2*a.cfg.timings().MaxSkew() }
 
 // Timeline returns the timeline from which generators take their timestamps. The method
 // makes the agent a [snowflake.Node].

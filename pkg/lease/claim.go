@@ -267,8 +267,9 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 	a.mu.Unlock()
 	m0 := a.clock.Monotonic()
 	w := a.claimOf(node, session)
-	// Invariant: no claim is sent with a clock that has jumped ahead since the store's clock
-	// agreed with it, because other holders may still rely on leases that have expired by it (S2).
+	// Invariant: no claim is sent with a clock that has jumped since the store's clock agreed
+	// with it. If it is ahead, other holders may still rely on leases that have expired by it. If
+	// it is behind, the lease expires for others while this agent still relies on it (S2).
 	if a.jumped(w.At, m0) {
 		if err := a.compareAgain(ctx); err != nil {
 			return nil, err

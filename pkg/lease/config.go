@@ -100,7 +100,7 @@ type Config struct {
 
 	// Wait is how long Start waits for a free node ID, and how long it retries errors that
 	// may be temporary: expired tokens, missing permissions, a table or a pool that is being
-	// created, a wrong clock. Defaults to 0: Start does not wait.
+	// created, a clock that differs from the store's. Defaults to 0: Start does not wait.
 	Wait time.Duration
 	// SeedIfMissing makes the agent seed the pool if it does not exist; all agents of a
 	// fleet that starts at once may do so. Its Size has no effect on an existing pool. If

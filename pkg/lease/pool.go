@@ -19,40 +19,58 @@ import (
 // agent reads the pool's item only once, at its start.
 
 // readPool reads the pool's item, with retries, for an agent without a node ID. It also
-// returns the clocks just before the request that was answered.
-func (a *Agent) readPool(ctx context.Context) (p protocol.PoolItem, sent reading, err error) {
+// returns the clocks at the request that was answered.
+func (a *Agent) readPool(ctx context.Context) (p protocol.PoolItem, at exchange, err error) {
 	p, err = protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) {
-		sent = a.clocks()
-		return asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
+		return timed(a, &at, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
 	})
 	if err == nil {
 		a.layout.learn(p)
 	}
-	return p, sent, err
+	return p, at, err
+}
+
+// timed is asking for a request whose answer has the store's time; at is set to the clocks.
+//
+// Invariant: the clocks are read before any other request is sent, such as one that checks
+// the table. Otherwise a clock that is behind by less than that took would pass (S2).
+func timed[T any](a *Agent, at *exchange, send func() (T, error)) (T, error) {
+	at.sent = a.clocks()
+	v, err := asking(a, send)
+	at.answered = a.clocksAfter()
+	return v, err
 }
 
 // readHint reads one of the pool's hint cards in place of the pool's item; ok is false if
 // the item has to be read. Hint cards are used only at a start, since only then does a
-// herd read the item. It also returns the clocks just before the request, and an error only
-// if the store did not answer before ctx ended.
+// herd read the item. It also returns the clocks at the request, and an error only if the
+// store did not answer before ctx ended.
 //
 // Invariant: if this agent has already read the item, no older card is used.
-func (a *Agent) readHint(ctx context.Context) (p protocol.PoolItem, sent reading, ok bool, err error) {
+func (a *Agent) readHint(ctx context.Context) (p protocol.PoolItem, at exchange, ok bool, err error) {
 	s, cheap := a.cfg.Store.(protocol.CardStore)
 	if !cheap {
-		return p, sent, false, nil
+		return p, at, false, nil
 	}
 	card, err := protocol.Retry(ctx, func(ctx context.Context) (*protocol.PoolItem, error) {
-		sent = a.clocks()
-		return asking(a, func() (*protocol.PoolItem, error) { return s.Card(ctx, a.cfg.Pool, rand.IntN(protocol.Cards)) })
+		return timed(a, &at, func() (*protocol.PoolItem, error) { return s.Card(ctx, a.cfg.Pool, rand.IntN(protocol.Cards)) })
 	})
 	if err != nil && ctx.Err() != nil {
-		return p, sent, false, err
+		return p, at, false, err
 	}
 	if err != nil || card == nil || card.Revision < a.pool.Revision || !card.HintEnough() {
-		return p, sent, false, nil
+		return p, at, false, nil
 	}
-	return *card, sent, true, nil
+	return *card, at, true, nil
+}
+
+// readEither reads a hint card, or the pool's item if there is no usable card.
+func (a *Agent) readEither(ctx context.Context) (p protocol.PoolItem, at exchange, hinted bool, err error) {
+	p, at, hinted, err = a.readHint(ctx)
+	if !hinted && err == nil {
+		p, at, err = a.readPool(ctx)
+	}
+	return p, at, hinted, err
 }
 
 // verify reads the pool's item and uses it in place of the card that was used so far.

@@ -25,8 +25,9 @@ const startLimit = 30 * time.Second
 // that a lease is still held while a server finishes its last requests.
 //
 // Errors name the remedy. Start fails at once with ErrUnsafeReplication, ErrItemFormat,
-// or ErrTable for a table with different keys. It fails only after Config.Wait with
-// errors that may be temporary: ErrPoolExhausted, ErrClockBehind, ErrClockSkew,
+// ErrTable for a table with different keys, ErrClockSkew if ECS says that the clock is wrong,
+// or ErrAccess if the AWS configuration cannot be used. It fails only after Config.Wait with
+// other errors that may be temporary: ErrPoolExhausted, ErrClockBehind, ErrClockSkew,
 // ErrAccess, ErrPoolNotSeeded, or ErrTable for a missing table. It retries throttled
 // requests, 5xx answers and time-outs for Config.Wait plus 30 s. With StopOnLoss, it fails
 // with ErrLost if the node ID is lost before it may be used.
@@ -155,9 +156,11 @@ func (a *Agent) check(ctx context.Context, known *protocol.Verdict) error {
 // take checks the table, acquires a node ID and begins to use it.
 func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	began := a.clock.Monotonic()
-	pool, sent, hinted, err := a.readHint(ctx)
-	if !hinted && err == nil {
-		pool, sent, err = a.readPool(ctx)
+	pool, at, hinted, err := a.readEither(ctx)
+	// Invariant: the clock is compared by an answer that came soon, because it may be off by as
+	// much more as the answer took (S2). The first answer takes long where its connection does.
+	if took := at.answered.mono - at.sent.mono; err == nil && took > a.cfg.timings().MaxSkew() && !pool.ServerTime.IsZero() {
+		pool, at, hinted, err = a.readEither(ctx)
 	}
 	if err == nil || ctx.Err() == nil { // checked even after an error, since a problem with the table is more specific
 		if wrong := a.check(ctx, pool.Verdict); wrong != nil {
@@ -168,12 +171,12 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).Seed(ctx, *a.cfg.SeedIfMissing); err != nil {
 			return err
 		}
-		pool, sent, err = a.readPool(ctx)
+		pool, at, err = a.readPool(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if err := a.checkClock(sent, pool.ServerTime); err != nil {
+	if err := a.checkClock(at, pool.ServerTime); err != nil {
 		return err
 	}
 	a.pool, a.hinted = pool, hinted

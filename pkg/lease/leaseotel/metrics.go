@@ -66,7 +66,9 @@ func (m *Metrics) Event(e lease.Event) {
 	if limit := e.Throttled; limit != "" || e.Reason == "throttled" {
 		add(m.throttled, "limit", cmp.Or(limit, "unknown"))
 	}
-	holding := e.Lease.Holder != "" // if so, an unanswered request was a renewal; otherwise it was a claim
+	// An unanswered request of a holder was a renewal, one of a node ID without a holder was a
+	// claim, and one without a node ID was a read of the pool's item, which is neither.
+	holding, claiming := e.Lease.Holder != "", e.Lease.NodeID >= 0
 	switch {
 	case e.Kind == lease.EventRenewed:
 		add(m.renewals, "outcome", "confirmed")
@@ -75,7 +77,7 @@ func (m *Metrics) Event(e lease.Event) {
 		add(m.renewals, "outcome", e.Reason)
 	case e.Kind == lease.EventWaiting:
 		add(m.claims, "outcome", "exhausted")
-	case e.Kind == lease.EventClaimed, e.Kind == lease.EventTaken, e.Kind == lease.EventCorrupt, e.Kind == lease.EventUnanswered:
+	case e.Kind == lease.EventClaimed, e.Kind == lease.EventTaken, e.Kind == lease.EventCorrupt, e.Kind == lease.EventUnanswered && claiming:
 		add(m.claims, "outcome", string(e.Kind))
 	}
 	m.note(e)

@@ -172,6 +172,20 @@ func TestThrottles(t *testing.T) {
 	}
 }
 
+// A holder that gets no answer when it reads the pool's item has tried no node ID.
+func TestReadOfThePoolIsNoClaim(t *testing.T) {
+	m, collect := instruments(t)
+	m.Event(lease.Event{Kind: lease.EventUnanswered, Lease: lease.Lease{Pool: "orders", NodeID: -1}, Reason: "timeout"})
+	m.Event(lease.Event{Kind: lease.EventUnanswered, Lease: lease.Lease{Pool: "orders", NodeID: 3}, Reason: "timeout"})
+	found := collect()
+	if got := found["nodelease_claims_total{outcome=unanswered}"]; got != 1 {
+		t.Errorf("got %v claims without an answer, want 1", got)
+	}
+	if got := found["nodelease_lease_events_total{event=unanswered}"]; got != 2 {
+		t.Errorf("got %v events, want 2", got)
+	}
+}
+
 // A start that finds no free node ID is counted as exhausted.
 func TestExhaustion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -80,8 +80,16 @@ const poolSkew = 5 * time.Second
 // itemInTime reads the pool's item, and returns an error if this machine's clock and the
 // store's differ by more than poolSkew, even if there is no such pool.
 func (p *Pool) itemInTime(ctx context.Context) (protocol.PoolItem, error) {
-	before := time.Now()
-	item, err := p.item(ctx)
+	if err := protocol.CheckPoolName(p.Name); err != nil {
+		return protocol.PoolItem{}, fmt.Errorf("lease: %w", err)
+	}
+	// Invariant: the clock is read for each attempt, since otherwise a clock that is ahead would
+	// pass after an outage of as long, and live leases would be freed.
+	var before time.Time
+	item, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) {
+		before = time.Now()
+		return p.table().PoolItem(ctx, p.Name)
+	})
 	if skew := protocol.CheckSkew(before, time.Now(), item.ServerTime, poolSkew); skew != nil {
 		return item, skew
 	}

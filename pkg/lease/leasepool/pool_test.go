@@ -168,3 +168,33 @@ func TestPoolNames(t *testing.T) {
 	_, err = p.ForceRelease(t.Context(), 1, 1)
 	errorHas(t, err, `"orders#1"`)
 }
+
+// unanswered is a table whose clock differs from this machine's, and which does not answer the
+// reads of the pool's item before a certain time.
+type unanswered struct {
+	*fixture.Network
+	until time.Time
+	off   time.Duration
+}
+
+func (s *unanswered) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	if time.Now().Before(s.until) {
+		return protocol.PoolItem{}, context.DeadlineExceeded
+	}
+	p, err := s.Network.PoolItem(ctx, pool)
+	p.ServerTime = time.Now().Add(s.off)
+	return p, err
+}
+
+// A clock that is a minute ahead is refused, also if the table answered nothing for a minute.
+func TestOutageHidesNoLead(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &unanswered{fixture.NewNetwork(8), time.Now().Add(time.Minute), -time.Minute}
+		if _, err := leasepool.Open(s, "orders").Resize(t.Context(), leasepool.Spec{Size: 16}); !errors.Is(err, protocol.ErrClockSkew) {
+			t.Errorf("got %v, want %v", err, protocol.ErrClockSkew)
+		}
+		if n := s.Writes(); n > 0 {
+			t.Errorf("got %d writes, want none", n)
+		}
+	})
+}

@@ -60,6 +60,7 @@ var leaseMutants = []mutant{
 	{"claim ignores the layout", dynamo, `"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :known) " +`, `"AND :known = :known " +`, stores},
 	{"claim heals a missing version", dynamo, `onlyIf: "version BETWEEN :zero AND :most AND attribute_not_exists`, `onlyIf: ":most = :most AND attribute_not_exists`, stores},
 	{"claim takes a negative reserved_until", dynamo, `reserved_until BETWEEN :zero AND :reserved_by`, `reserved_until <= :reserved_by`, stores},
+	{"a claim of the largest version looks possible", writes, `old.WidenTry > w.WidenTry, old.Version >= mostEver:`, `old.WidenTry > w.WidenTry:`, "./pkg/lease"},
 	{"claim begins its span at 0", dynamo, `not_before = reserved_until, reserved_until`, `not_before = :zero, reserved_until`, stores},
 	{"claim keeps the version", dynamo, `version = version + :one`, `version = version + :zero`, stores},
 	{"a landed claim is not recognised", term, `case res.Lease != nil && res.Lease.Holder == w.Session && res.Lease.Renewal == 0:`, `case false:`, leaseOwn},

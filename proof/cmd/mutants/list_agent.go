@@ -43,9 +43,10 @@ var agentMutants = []mutant{
 			o.Merge(one)`, herdsOwn},
 	{"a part of a group reaches into the next", "internal/protocol/dynamodb.go", `if part != Whole && n >= end {`, `if part != Whole && n > end+GroupSize {`, protocolOwn},
 	{"opening groups needs a read that is answered", "pkg/lease/pool.go", `case permanent(err) || errors.As(err, &corrupt) || ctx.Err() != nil:`, `case err != nil || errors.As(err, &corrupt):`, herdsOwn},
-	{"a node ID that was claimed by a wrong clock is kept", agent, `a.term.Lease.NotBefore.Sub(wall) > a.cfg`, `a.term.Lease.NotBefore.Sub(wall) > 1000*time.Hour+a.cfg`, clocksOwn},
+	{"a node ID that was claimed by a wrong clock is kept", agent, `a.term.Lease.NotBefore.Sub(wall) > a.latest`, `a.term.Lease.NotBefore.Sub(wall) > 1000*time.Hour+a.latest`, clocksOwn},
 	{"an old page is believed twice", "internal/tenure/search.go", `return known && now-at < oldest`, `return known && now-at < 0`, leaseOwn},
 	{"a suspension whose end was dropped goes on", "pkg/lease/leaseotel/metrics.go", `if e.Left > 0 {`, `if false {`, "./pkg/lease/leaseotel"},
+	{"a read of the pool counts as a claim", "pkg/lease/leaseotel/metrics.go", `lease.EventUnanswered && claiming:`, `lease.EventUnanswered && (claiming || true):`, "./pkg/lease/leaseotel"},
 	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, leaseOwn},
 	{"a start does not wait for errors to pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if true {`, leaseOwn},
 	{"a start waits for what cannot pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if err == nil || left <= 0 {`, leaseOwn},
@@ -58,6 +59,7 @@ var agentMutants = []mutant{
 		return everyLease
 	}
 `, ``, leaseOwn},
+	{"an outage begins anew with each unanswered request", "internal/tenure/outage.go", `case !answered && !o.down:`, `case !answered:`, leaseOwn},
 	{"on a bad line expired leases are left alone forever", "internal/tenure/outage.go", ` && now >= o.until {`, ` {`, "./internal/tenure"},
 	{"suspended holders ask as often as they can", renew, `	least, most := suspendedPause(`, `	least, most := 100*time.Millisecond, time.Second
 	_, _ = suspendedPause(`, leaseOwn},

@@ -58,8 +58,19 @@ var copyMutants = []mutant{
 			}
 `, ``, copiesOwn},
 	{"a claim is sent after the clock has jumped ahead", claim, `if a.jumped(w.At, m0) {`, `if false {`, clocksOwn},
-	{"a clock that jumped is compared with a reading after the answer", "pkg/lease/jump.go", `a.compared = sent
-`, `a.compared = a.clocks()
+	{"a claim is sent after the clock has jumped back", "pkg/lease/jump.go", `max(ahead, behind) > a.cfg`, `max(ahead, 0*behind) > a.cfg`, clocksOwn},
+	{"small steps back of a clock add up", "pkg/lease/jump.go", `protocol.Latest(at.answered.wall, store)`, `at.answered.wall`, clocksOwn},
+	{"a slow check of the table hides a lag", start, `	if err := a.checkClock(at, pool.ServerTime); err != nil {`, `	at.answered = a.clocksAfter()
+	if err := a.checkClock(at, pool.ServerTime); err != nil {`, clocksOwn},
+	{"a slow card costs a read of the pool's item", start, `		pool, at, hinted, err = a.readEither(ctx)
+	}
+`, `		hinted = false
+		pool, at, err = a.readPool(ctx)
+	}
+`, herdsOwn},
+	{"a slow connection hides a lead", start, `err == nil && took > a.cfg`, `err == nil && took > time.Hour+a.cfg`, herdsOwn},
+	{"a clock that jumped is compared with a reading after the answer", "pkg/lease/jump.go", `a.compared = at
+`, `a.compared = exchange{a.clocks(), at.answered}
 `, clocksOwn},
 	{"a restored process retries the original's renewal", naps, `		if a.timeline.Copied() {
 			return nil
@@ -77,13 +88,13 @@ var copyMutants = []mutant{
 	a.attemptNow()
 `, copiesOwn},
 	{"a process restored just before the fence releases", "pkg/lease/close.go", `copied = copied || a.timeline.Copied()`, `_ = copied`, copiesOwn},
-	{"small steps of a clock add up", "pkg/lease/jump.go", `if sent.wall.After(latest) {`, `if sent.wall.After(latest) && false {`, clocksOwn},
+	{"small steps of a clock add up", "pkg/lease/jump.go", `if at.sent.wall.After(latest) {`, `if at.sent.wall.After(latest) && false {`, clocksOwn},
 	{"an agent stays with a broken item", renew, `errors.As(err, &corrupt) && !t.Held(`, `errors.As(err, &corrupt) && false && !t.Held(`, outagesOwn},
 	{"a broken item that was given up blocks an environment", claim, `if a.napping != nil && !errors.As(err, &corrupt) {`, `if a.napping != nil && (errors.As(err, &corrupt) || corrupt == nil) {`, outagesOwn},
 	{"a claim of a broken item is forgotten", claim, `unsettled != nil {`, `unsettled != nil && false {`, outagesOwn},
-	{"a comparison of clocks changes the pool of a claim", "pkg/lease/jump.go", `	p, sent, err := a.readPool(ctx)
+	{"a comparison of clocks changes the pool of a claim", "pkg/lease/jump.go", `	p, at, err := a.readPool(ctx)
 	if err == nil {
-`, `	p, sent, err := a.readPool(ctx)
+`, `	p, at, err := a.readPool(ctx)
 	if err == nil {
 		a.pool, a.hinted = p, false
 `, clocksOwn},

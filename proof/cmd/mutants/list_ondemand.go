@@ -50,7 +50,7 @@ var onDemandMutants = []mutant{
 	{"a claim in doubt is as old as the last deadline", naps, `if u := a.pending(); u != nil && mono`, `if u := a.pending(); false && mono`, leaseOwn},
 	{"a renewal without an answer fails those who wait", flights, `case good && ctx.Err() == nil:`, `case false && good:`, leaseOwn},
 	{"renewals while the last holder's span goes on", flights, `case !a.fresh() &&`, `case !a.good() &&`, leaseOwn},
-	{"a call waits for a clock that was set back", naps, `if left > a.cfg.ClaimGuard {`, `if false {`, leaseOwn},
+	{"a call waits for a clock that was set back", naps, `if left > a.latestStart() {`, `if false {`, clocksOwn},
 	{"a wrong TTL is reported by options that nobody has set", onDemand, `min(max(cfg.TTL.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTTL)`, `cfg.TTL`, leaseOwn},
 	{"a generator is made until the deadline", onDemand, `context.WithCancelCause(wait)`, `context.WithCancelCause(ctx)`, napsOwn},
 	{"a call waits for a request that was given up", onDemand, `		case <-wait.Done():
@@ -74,4 +74,5 @@ var onDemandMutants = []mutant{
 	{"a closed on-demand agent goes on asking for the layout", onDemand, `	if o.giveUp != nil {`, `	if false {`, napsOwn},
 	{"an on-demand agent reads the layout before it claims", onDemand, `a == nil || !a.bound(): //`, `a == nil: //`, napsOwn},
 	{"a claim in doubt beyond a resize is kept", claim, `if u.givenUp || u.node >= a.pool.Limit() {`, `if u.givenUp {`, napsOwn},
+	{"a clock within the tolerance ends a call", naps, `if left > a.latestStart() {`, `if left > a.cfg.ClaimGuard {`, napsOwn},
 }

@@ -27,11 +27,16 @@ var poolItemMutants = []mutant{
 	{"a raise leaves cards of an item that is gone", "pkg/lease/leasepool/raise.go", `Behind: ahead})`, `Behind: 0 * ahead})`, poolOwn},
 	{"a revision that is behind grows by one", verdicts, `p.Revision += w.Behind + 1`, `p.Revision++`, "./internal/protocol"},
 	{"a clock that is wrong makes a verdict", "pkg/lease/leasepool/tend.go", `|| errors.Is(err, protocol.ErrClockSkew) {`, `{`, leaseOwn},
-	{"a slow card excuses a wrong clock", "pkg/lease/pool.go", `		sent = a.clocks()
-		return asking(a, func() (*protocol`, `		if sent.wall.IsZero() {
-			sent = a.clocks()
+	{"a slow card excuses a wrong clock", "pkg/lease/pool.go", `	at.sent = a.clocks()
+`, `	if at.sent.wall.IsZero() {
+		at.sent = a.clocks()
+	}
+`, herdsOwn},
+	{"an outage excuses a clock that is ahead", "pkg/lease/leasepool/pool.go", `		before = time.Now()
+`, `		if before.IsZero() {
+			before = time.Now()
 		}
-		return asking(a, func() (*protocol`, herdsOwn},
+`, "./pkg/lease/leasepool"},
 	{"a hint takes back what the agent knows", "pkg/lease/pool.go", `card.Revision < a.pool.Revision || `, ``, herdsOwn},
 	{"a hint is believed where a strong read is needed", "pkg/lease/claim.go", `if seen.Free < 0 && a.hinted {`, `if false {`, leaseOwn},
 	{"a hint is believed while the width changes", "internal/protocol/card.go", `return enough && p.Widening.State != WidenOpen`, `return enough`, herdsOwn},

@@ -259,3 +259,33 @@ func TestClockSkewByACard(t *testing.T) {
 		}
 	})
 }
+
+// slowCards is a table whose first answer with a card takes long.
+type slowCards struct {
+	*carded
+	reads atomic.Int64
+}
+
+func (c *slowCards) Card(ctx context.Context, pool string, n int) (*protocol.PoolItem, error) {
+	if c.reads.Add(1) == 1 {
+		time.Sleep(3 * time.Second) // virtual
+	}
+	p, err := c.carded.Card(ctx, pool, n)
+	if p != nil {
+		p.ServerTime = time.Now()
+	}
+	return p, err
+}
+
+// After a slow first answer, the clock is compared by another card. So a large fleet that
+// starts on slow connections does not read the pool's item either.
+func TestSlowCardIsReadAgain(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, _ := newCarded(t, leasepool.Spec{Size: 8})
+		slow := &slowCards{carded: s}
+		fixture.Start(t, fixture.Config(slow))
+		if cards, items := slow.reads.Load(), s.items.Load(); cards != 2 || items > 0 {
+			t.Errorf("got %d reads of cards and %d of the pool's item, want 2 and none", cards, items)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
 // Two pauses, each included by a different clock, are together longer than the lease.
@@ -248,6 +249,35 @@ func TestOnDemandCopyOfAClaimInDoubtEnds(t *testing.T) {
 		}
 		if got := fixture.Item(t, s, 0); got.Holder != l.Holder || !got.ReservedUntil.Equal(until) {
 			t.Errorf("got %+v, want it held by the original, and reserved until %v", got, until)
+		}
+	})
+}
+
+// A claim with a clock that is 1.4 s ahead, which is within the limit, accepts a node ID that
+// is reserved for its last holder for another 2.2 s. Then the clock is put right. The call
+// waits for the end of the reservation, and does not ask anybody to repair the clock.
+func TestClockPutRightAfterAClaim(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, clock := fixture.NewNetwork(1), leasetest.NewClock(1400*time.Millisecond)
+		reserved := time.Now().Add(2200 * time.Millisecond)
+		if _, err := s.Memory.Write(t.Context(), protocol.Raise{Key: protocol.Key{Pool: "orders"}, To: reserved}); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Once[protocol.Claim](s, func(_ context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+			res, err := do()
+			clock.Step(-1400 * time.Millisecond)
+			return res, err
+		})
+		cfg := fixture.Config(fixture.ToldTime{Network: s})
+		cfg.Clock = clock
+		o, err := lease.NewOnDemand(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = o.Close() })
+		fixture.Refresh(t, o)
+		if _, err := o.Lease(); err != nil || time.Now().Before(reserved) {
+			t.Errorf("got %v at %v, want a lease after %v", err, time.Now(), reserved)
 		}
 	})
 }

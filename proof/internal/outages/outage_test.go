@@ -477,3 +477,34 @@ func (l *cable) Write(b []byte) (int, error) {
 	}
 	return l.Conn.Write(b)
 }
+
+// In an outage, a process is frozen for five seconds after each short call. After the outage,
+// its calls leave the lease that expired in it to its holder, which resumes.
+func TestSparseCallsNoticeAnOutage(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &away{Memory: leasetest.NewMemory("orders", 1)}
+		a := fixture.Start(t, fixture.Config(s))
+		o, _ := fixture.OnDemand(t, s)
+		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrPoolExhausted) {
+			t.Fatalf("before the outage: got %v, want %v", err, lease.ErrPoolExhausted)
+		}
+		s.gone.Store(true)
+		fixture.Wait(time.Second)
+		for range 60 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := o.Refresh(ctx); !errors.Is(err, lease.ErrSuspended) {
+				t.Errorf("in the outage: got %v, want %v", err, lease.ErrSuspended)
+			}
+			cancel()
+			fixture.Wait(5 * time.Second)
+		}
+		s.gone.Store(false)
+		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrPoolExhausted) {
+			t.Errorf("after the outage: got %v, want %v", err, lease.ErrPoolExhausted)
+		}
+		fixture.Wait(3 * time.Second)
+		if _, err := a.Lease(); err != nil {
+			t.Errorf("the holder: got %v, want its lease after the outage", err)
+		}
+	})
+}

@@ -33,4 +33,5 @@ var cliMutants = []mutant{
 	{"cli: exec does not signal orphans", "cmd/nodelease/internal/supervise/descendants_linux.go", `now.started == p.started`, `now.parent == p.parent`, "./cmd/nodelease/internal/supervise"},
 	{"cli: doctor counts the reaper's items as retired node IDs", "cmd/nodelease/doctor_pool.go", `err == nil && numberIn(i, "node_id") >= 0`, `err == nil || part != ""`, cliOwn},
 	{"cli: hex without letters is decimal", "cmd/nodelease/id_read.go", `return []string{"decimal", "hex"}`, `return []string{"decimal"}`, cliOwn},
+	{"cli: a question has no end", "cmd/nodelease/confirm.go", `case <-r.ctx.Done():`, `case <-context.Background().Done():`, cliOwn},
 }

@@ -32,3 +32,34 @@ func TestQuestionEndsWithTheCommand(t *testing.T) {
 		}
 	}
 }
+
+// asked is a user who answers yes, after something else has happened.
+type asked struct{ first func() }
+
+func (a asked) Read(b []byte) (int, error) {
+	a.first()
+	return copy(b, "y\n"), nil
+}
+
+// resize retires no node IDs that it has not shown: if someone else resizes the pool while
+// the user thinks about the question, nothing is done.
+func TestResizeOfAnotherSizeThanShown(t *testing.T) {
+	flags := database(t, "leases")
+	for _, args := range []string{"seed --size 8", "resize --size 4 --yes"} {
+		if code, _, stderr := call(append(strings.Fields(args), flags...)...); code != 0 {
+			t.Fatal(stderr)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	code := run(append([]string{"resize", "--size", "2"}, flags...), asked{func() {
+		if code, _, stderr := call(append([]string{"resize", "--size", "16"}, flags...)...); code != 0 {
+			t.Error(stderr)
+		}
+	}}, &stdout, &stderr)
+	if want := "pool orders was resized to 16 meanwhile"; code != 1 || !strings.Contains(stderr.String(), want) {
+		t.Errorf("got exit code %d, %s%s, want 1 and %q", code, stdout.String(), stderr.String(), want)
+	}
+	if _, out, _ := call(append([]string{"list"}, flags...)...); !strings.Contains(out, "16 node IDs: 0 held, 16 free") {
+		t.Errorf("got %s, want 16 node IDs in use", out)
+	}
+}

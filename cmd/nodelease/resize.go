@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -29,7 +30,11 @@ func newResize(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, item, err := g.open(cmd.Context())
+			pool, read, err := g.reader(cmd.Context())
+			if err != nil {
+				return err
+			}
+			item, err := read(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -58,6 +63,13 @@ func newResize(g *globals) *cobra.Command {
 				}
 				if err := t.confirm(cmd, means, "Resize it?"); err != nil {
 					return err
+				}
+				// Invariant: no node ID is retired that was not shown. Someone else may have resized the
+				// pool while the user thought about the question.
+				if now, err := read(cmd.Context()); err != nil {
+					return err
+				} else if now.Size != item.Size {
+					return fmt.Errorf("pool %s was resized to %d meanwhile, and nothing was done: run it again if %d is right", item.Pool, now.Size, spec.Size)
 				}
 			}
 			done := progressOn(cmd.ErrOrStderr(), pool, "resizing")

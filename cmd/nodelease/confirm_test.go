@@ -63,3 +63,18 @@ func TestResizeOfAnotherSizeThanShown(t *testing.T) {
 		t.Errorf("got %s, want 16 node IDs in use", out)
 	}
 }
+
+// A dry run of a resize counts what the resize then does, in a narrow pool too, whose width
+// may have room for node IDs that nobody has created yet.
+func TestDryRunOfANarrowResize(t *testing.T) {
+	flags := database(t, "leases")
+	if code, _, stderr := call(append([]string{"seed", "--size", "200", "--narrow"}, flags...)...); code != 0 {
+		t.Fatal(stderr)
+	}
+	for _, args := range []string{"resize --size 300 --dry-run", "resize --size 300"} {
+		code, stdout, stderr := call(append(strings.Fields(args+" --json"), flags...)...)
+		if want := `"seeded":100,`; code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%s: got exit code %d, %s%s, want %s", args, code, stdout, stderr, want)
+		}
+	}
+}

@@ -94,6 +94,10 @@ func newResize(g *globals) *cobra.Command {
 func (l *listed) resized(size int) leasepool.Changes {
 	c := leasepool.Changes{Pool: l.Pool, Corrupt: l.Corrupt}
 	c.Pool.Size = size
+	if narrow(c.Pool) { // a resize first finishes a change of the width
+		bits, _ := c.Pool.NextBits()
+		c.Pool.Numbers = max(c.Pool.Numbers, min(size, 1<<max(bits, c.Pool.Bits())))
+	}
 	there := 0
 	for _, n := range l.Nodes {
 		switch {
@@ -109,7 +113,12 @@ func (l *listed) resized(size int) leasepool.Changes {
 			there++
 		}
 	}
-	c.Seeded = max(0, c.Pool.Limit()-l.Pool.ExcludeBelow-there-len(l.Corrupt))
+	for n := range l.Corrupt {
+		if n >= l.Pool.ExcludeBelow && n < c.Pool.Limit() {
+			there++
+		}
+	}
+	c.Seeded = max(0, c.Pool.Limit()-l.Pool.ExcludeBelow-there)
 	return c
 }
 

@@ -35,4 +35,5 @@ var cliMutants = []mutant{
 	{"cli: hex without letters is decimal", "cmd/nodelease/id_read.go", `return []string{"decimal", "hex"}`, `return []string{"decimal"}`, cliOwn},
 	{"cli: a question has no end", "cmd/nodelease/confirm.go", `case <-r.ctx.Done():`, `case <-context.Background().Done():`, cliOwn},
 	{"cli: a resize retires what it has not shown", "cmd/nodelease/resize.go", `} else if now.Size != item.Size {`, `} else if now.Size < 0 {`, cliOwn},
+	{"cli: a dry run forgets what a narrow pool has room for", "cmd/nodelease/resize.go", `if narrow(c.Pool) { // a resize first`, `if false { // a resize first`, cliOwn},
 }

@@ -3,9 +3,16 @@ package main
 import (
 	"bytes"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
 // A command that waits for its user ends when its time is over, as every command does.
@@ -76,5 +83,45 @@ func TestDryRunOfANarrowResize(t *testing.T) {
 		if want := `"seeded":100,`; code != 0 || !strings.Contains(stdout, want) {
 			t.Errorf("%s: got exit code %d, %s%s, want %s", args, code, stdout, stderr, want)
 		}
+	}
+}
+
+// raise raises to the time that it has shown, or not at all: while the user thinks about the
+// question, that time may pass.
+func TestRaiseToATimeThatHasPassed(t *testing.T) {
+	flags := database(t, "leases")
+	if code, _, stderr := call(append([]string{"seed", "--size", "2"}, flags...)...); code != 0 {
+		t.Fatal(stderr)
+	}
+	var stdout, stderr bytes.Buffer
+	to := time.Now().Add(2 * time.Second)
+	code := run(append([]string{"raise", "--to", strconv.FormatInt(to.UnixMilli(), 10)}, flags...), asked{func() { <-time.After(time.Until(to)) }}, &stdout, &stderr)
+	if code != 1 || !strings.Contains(stderr.String(), "has passed meanwhile, and nothing was done") {
+		t.Errorf("got exit code %d, %s%s, want 1 and the reason", code, stdout.String(), stderr.String())
+	}
+}
+
+// raise creates missing node IDs, and says so, as its dry run does.
+func TestRaiseOfMissingNodeIDs(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
+	w.seed("orders", 6)
+	if _, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: &w.table, Key: map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: "orders"}, "node_id": &types.AttributeValueMemberN{Value: "-1"}},
+		UpdateExpression: aws.String("SET pool_size = :size"), ExpressionAttributeValues: map[string]types.AttributeValue{":size": &types.AttributeValueMemberN{Value: "8"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"raise --dry-run --json": `"seeded":2,`,
+		"raise --dry-run":        "6 node IDs to raise, 2 missing to make.",
+	} {
+		if code, stdout, stderr := call(append(strings.Fields(args), "--endpoint", *client.Options().BaseEndpoint, "--table", w.table, "--pool", "orders")...); code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%s: got exit code %d, %s%s, want %q", args, code, stdout, stderr, want)
+		}
+	}
+	code, stdout, stderr := call("raise", "--yes", "--endpoint", *client.Options().BaseEndpoint, "--table", w.table, "--pool", "orders")
+	if code != 0 || !strings.HasPrefix(stdout, "6 node IDs of pool orders raised to ") || !strings.Contains(stdout, ", 2 missing made;") {
+		t.Errorf("got exit code %d, %s%s, want that 2 were made", code, stdout, stderr)
 	}
 }

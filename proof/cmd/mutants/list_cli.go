@@ -36,4 +36,6 @@ var cliMutants = []mutant{
 	{"cli: a question has no end", "cmd/nodelease/confirm.go", `case <-r.ctx.Done():`, `case <-context.Background().Done():`, cliOwn},
 	{"cli: a resize retires what it has not shown", "cmd/nodelease/resize.go", `} else if now.Size != item.Size {`, `} else if now.Size < 0 {`, cliOwn},
 	{"cli: a dry run forgets what a narrow pool has room for", "cmd/nodelease/resize.go", `if narrow(c.Pool) { // a resize first`, `if false { // a resize first`, cliOwn},
+	{"cli: a raise to a time that has passed means now", "cmd/nodelease/raise.go", `if until.Before(time.Now()) {`, `if until.IsZero() {`, cliOwn},
+	{"cli: a raise is silent about what it creates", "cmd/nodelease/raise.go", `if n == 0 {`, `if n >= 0 {`, cliOwn},
 }

@@ -38,4 +38,5 @@ var cliMutants = []mutant{
 	{"cli: a dry run forgets what a narrow pool has room for", "cmd/nodelease/resize.go", `if narrow(c.Pool) { // a resize first`, `if false { // a resize first`, cliOwn},
 	{"cli: a raise to a time that has passed means now", "cmd/nodelease/raise.go", `if until.Before(time.Now()) {`, `if until.IsZero() {`, cliOwn},
 	{"cli: a raise is silent about what it creates", "cmd/nodelease/raise.go", `if n == 0 {`, `if n >= 0 {`, cliOwn},
+	{"cli: IDs of a layout that is replaced are decoded by another", "cmd/nodelease/id_read.go", `stored := cmp.Or(p.Layout, p.LayoutBefore)`, `stored := cmp.Or(p.Layout)`, cliOwn},
 }

@@ -188,6 +188,9 @@ func TestDoctor(t *testing.T) {
 		{"half-seeded above the first group", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders#2", "node_id": 600, "version": 0, "reserved_until": 1})
 		}, "pool", problem, "half-seeded: it has at least 1 node IDs", "nodelease seed --size N"},
+		{"the pool's own item was deleted", func(w *ward) {
+			w.put(map[string]any{"pool_group": "orders#0", "node_id": 1, "version": 3, "reserved_until": 1})
+		}, "pool", problem, "the pool's own item was deleted, with the layout of all IDs", "nodelease seed --size N --layout LAYOUT --floor +1m"},
 		{"node IDs missing", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 300, "open_groups": 2, "exclude_below": 10})
 		}, "pool", problem, "290 of its 290 node IDs are missing", "nodelease seed --size 300 --floor +1m --exclude-below 10"},

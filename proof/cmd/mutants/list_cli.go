@@ -39,4 +39,5 @@ var cliMutants = []mutant{
 	{"cli: a raise to a time that has passed means now", "cmd/nodelease/raise.go", `if until.Before(time.Now()) {`, `if until.IsZero() {`, cliOwn},
 	{"cli: a raise is silent about what it creates", "cmd/nodelease/raise.go", `if n == 0 {`, `if n >= 0 {`, cliOwn},
 	{"cli: IDs of a layout that is replaced are decoded by another", "cmd/nodelease/id_read.go", `stored := cmp.Or(p.Layout, p.LayoutBefore)`, `stored := cmp.Or(p.Layout)`, cliOwn},
+	{"cli: doctor takes a pool whose item was deleted for half-seeded", "cmd/nodelease/doctor_pool.go", `case used: // Invariant (S1)`, `case used && false: // Invariant (S1)`, cliOwn},
 }

@@ -99,6 +99,9 @@ func TestRaiseToATimeThatHasPassed(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr.String(), "has passed meanwhile, and nothing was done") {
 		t.Errorf("got exit code %d, %s%s, want 1 and the reason", code, stdout.String(), stderr.String())
 	}
+	if code, _, stderr := call(append([]string{"raise", "--to", "now", "--yes"}, flags...)...); code != 0 {
+		t.Errorf("--to now: got exit code %d, %s, want 0", code, stderr)
+	}
 }
 
 // raise creates missing node IDs, and says so, as its dry run does.

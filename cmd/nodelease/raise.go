@@ -72,12 +72,13 @@ func newRaise(g *globals) *cobra.Command {
 			if t.dry {
 				return say(cmd.OutOrStdout(), text.Sprintf("%s%s to raise%s. A dry run: nothing was done.\n", means.Safe(), count(would.Raised, "node ID", "node IDs"), missed(would.Seeded, "missing to make")))
 			}
+			ahead := until.After(time.Now()) // not with --to now
 			if err := t.confirm(cmd, means.Safe(), "Raise them?"); err != nil {
 				return err
 			}
 			// Invariant: the pool is raised to the time that was shown. A time that has passed while the
 			// user thought about the question would mean now.
-			if until.Before(time.Now()) {
+			if ahead && until.Before(time.Now()) {
 				return fmt.Errorf("%s has passed meanwhile, and nothing was done: run it again", stamp(until))
 			}
 			done := progressOn(cmd.ErrOrStderr(), pool, "raising")

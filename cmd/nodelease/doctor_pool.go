@@ -183,13 +183,13 @@ func (d *doctor) checkForged(forged leasepool.Corrupt) {
 		switch {
 		case n < 0:
 			d.add("forged", problem, "something other than Nodelease wrote the pool's own item: "+why+"; find out which role did it, and move the fleet to a new pool",
-				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --floor TIME"))
+				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --layout LAYOUT --floor TIME"))
 		case strings.Contains(why, "reserved_until") || strings.Contains(why, "span begins"):
 			d.add("forged", problem, fmt.Sprintf("something other than Nodelease wrote node %d: %s; IDs of the time between may be made twice; find out which role did it, stop the fleet, and raise", n, why),
 				d.again("raise --to +1m"))
 		default:
 			d.add("forged", problem, fmt.Sprintf("something other than Nodelease wrote node %d: %s; its fencing tokens or IDs may repeat, so move the fleet to a new pool, and find out which role did it", n, why),
-				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --floor TIME"))
+				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --layout LAYOUT --floor TIME"))
 		}
 	}
 }

@@ -249,7 +249,7 @@ func TestDoctor(t *testing.T) {
 		{"pool forged", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#reaper", "node_id": -1, "watermarks": "99 0 0"})
-		}, "forged", problem, "something other than Nodelease wrote the pool's own item: revision went back from 99", ""},
+		}, "forged", problem, "something other than Nodelease wrote the pool's own item: revision went back from 99", "nodelease seed --size N --layout LAYOUT --floor TIME"},
 		{"stuck", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 2, "version": 0, "reserved_until": time.Now().Add(9 * time.Hour).UnixMilli()})

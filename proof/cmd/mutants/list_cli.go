@@ -40,4 +40,7 @@ var cliMutants = []mutant{
 	{"cli: a raise is silent about what it creates", "cmd/nodelease/raise.go", `if n == 0 {`, `if n >= 0 {`, cliOwn},
 	{"cli: IDs of a layout that is replaced are decoded by another", "cmd/nodelease/id_read.go", `stored := cmp.Or(p.Layout, p.LayoutBefore)`, `stored := cmp.Or(p.Layout)`, cliOwn},
 	{"cli: doctor takes a pool whose item was deleted for half-seeded", "cmd/nodelease/doctor_pool.go", `case used: // Invariant (S1)`, `case used && false: // Invariant (S1)`, cliOwn},
+	{"cli: doctor moves a fleet to a pool of any layout", "cmd/nodelease/doctor_pool.go", `find out which role did it, and move the fleet to a new pool",
+				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --layout LAYOUT --floor TIME"))`, `find out which role did it, and move the fleet to a new pool",
+				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --floor TIME"))`, cliOwn},
 }

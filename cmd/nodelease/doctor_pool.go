@@ -199,9 +199,21 @@ func (d *doctor) checkRoom(l *listed) {
 	s := l.stats()
 	text := fmt.Sprintf("%d of %d node IDs are held", s.Held, s.Capacity)
 	how, fix := d.larger(l.Pool, 2*l.Pool.Size)
+	var first time.Time // when the first node ID that is reserved and not held can be claimed
+	claimable := s.Free
+	for _, n := range l.Nodes {
+		switch {
+		case n.State == lease.Expired && !n.ReservedUntil.After(l.at):
+			claimable++
+		case (n.State == lease.Expired || n.State == lease.Cooling) && (first.IsZero() || n.ReservedUntil.Before(first)):
+			first = n.ReservedUntil
+		}
+	}
 	switch {
 	case s.Held >= s.Capacity && s.Held > 0:
 		d.add("room", problem, text+": no task can start; "+how, fix)
+	case claimable == 0 && s.Capacity > 0: // as after crashes, or before a floor
+		d.add("room", warning, fmt.Sprintf("%s, and all others are still reserved: no task can start before %s; for more room until then, %s", text, stamp(first), how), fix)
 	case 100*s.Held >= nearlyFull*max(s.Capacity, 1):
 		d.add("room", warning, text+"; "+how, fix)
 	default:

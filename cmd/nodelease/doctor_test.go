@@ -256,6 +256,11 @@ func TestDoctor(t *testing.T) {
 		}, "items", problem, "stuck", "nodelease resize --size 5"},
 		{"forgotten", func(w *ward) { w.seed("orders", 4); w.put(number(1, long, nil)) }, "items", warning, "is the reaper running? node ID 1", "nodelease reap"},
 		{"exhausted", func(w *ward) { w.seed("orders", 1); w.put(number(0, soon, nil)) }, "room", problem, "no task can start", "nodelease resize --size 2"},
+		{"all reserved", func(w *ward) {
+			w.seed("orders", 2)
+			w.put(number(0, soon, nil))
+			w.put(number(1, long, map[string]any{"reserved_until": time.Date(2150, 1, 2, 3, 4, 5, 0, time.UTC).UnixMilli()}))
+		}, "room", warning, "1 of 2 node IDs are held, and all others are still reserved: no task can start before 2150-01-02T03:04:05.000Z", "nodelease resize --size 4"},
 		{"the layout is exhausted", func(w *ward) {
 			w.seedAs("orders", leasepool.Spec{Size: 2, Layout: two})
 			w.put(number(0, soon, nil))

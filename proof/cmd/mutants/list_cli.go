@@ -43,4 +43,5 @@ var cliMutants = []mutant{
 	{"cli: doctor moves a fleet to a pool of any layout", "cmd/nodelease/doctor_pool.go", `find out which role did it, and move the fleet to a new pool",
 				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --layout LAYOUT --floor TIME"))`, `find out which role did it, and move the fleet to a new pool",
 				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --floor TIME"))`, cliOwn},
+	{"cli: doctor finds room where all node IDs are reserved", "cmd/nodelease/doctor_pool.go", `case claimable == 0 && s.Capacity > 0:`, `case claimable < 0:`, cliOwn},
 }

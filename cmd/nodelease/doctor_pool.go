@@ -61,13 +61,16 @@ func (d *doctor) checkPool(ctx context.Context) {
 }
 
 // checkHalfSeeded finds a seed that did not finish: node IDs without the pool's own item,
-// which a seed writes last.
+// which a seed writes last. If a node ID was claimed, the item was there and was deleted.
 func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	const size = "seed --size N"
-	n, err := d.countAll(ctx)
+	n, used, err := d.countAll(ctx)
 	switch {
 	case err != nil:
 		d.add("pool", problem, plain(err), "")
+	case used: // Invariant (S1): the pool gets no other layout than its IDs have
+		d.add("pool", problem, fmt.Sprintf("node IDs of %s were claimed, and the pool's own item was deleted, with the layout of all IDs; stop every process, seed the pool again as it was, with that layout, and raise it; if it was narrow, move the fleet to a new pool instead, whose floor is later than every ID", d.pool),
+			d.again(size+" --layout LAYOUT --floor +1m"))
 	case n > 0:
 		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: it has at least %d node IDs, but the pool's own item is missing; seed it again with its intended size", d.pool, n), d.again(size))
 	default:
@@ -75,9 +78,9 @@ func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	}
 }
 
-// countAll counts the node IDs in all groups that a pool can have. The first groups may be
-// excluded, so an empty one means nothing.
-func (d *doctor) countAll(ctx context.Context) (n int, err error) {
+// countAll counts the node IDs in all groups that a pool can have, and reports whether one
+// was ever claimed. The first groups may be excluded, so an empty one means nothing.
+func (d *doctor) countAll(ctx context.Context) (n int, used bool, err error) {
 	const readers = 16
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -87,6 +90,7 @@ func (d *doctor) countAll(ctx context.Context) (n int, err error) {
 				got, failed := d.store.Group(ctx, d.pool, g)
 				mu.Lock()
 				n += len(got.Leases) + len(got.Corrupt)
+				used = used || slices.ContainsFunc(got.Leases, func(l protocol.Lease) bool { return l.Version > 0 })
 				err = cmp.Or(err, failed)
 				mu.Unlock()
 				if failed != nil {
@@ -96,7 +100,7 @@ func (d *doctor) countAll(ctx context.Context) (n int, err error) {
 		})
 	}
 	wg.Wait()
-	return n, err
+	return n, used, err
 }
 
 // checkNumbers checks that all node IDs below the pool's size exist and are in use, and
@@ -179,13 +183,13 @@ func (d *doctor) checkForged(forged leasepool.Corrupt) {
 		switch {
 		case n < 0:
 			d.add("forged", problem, "something other than Nodelease wrote the pool's own item: "+why+"; find out which role did it, and move the fleet to a new pool",
-				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --floor TIME"))
+				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --layout LAYOUT --floor TIME"))
 		case strings.Contains(why, "reserved_until") || strings.Contains(why, "span begins"):
 			d.add("forged", problem, fmt.Sprintf("something other than Nodelease wrote node %d: %s; IDs of the time between may be made twice; find out which role did it, stop the fleet, and raise", n, why),
 				d.again("raise --to +1m"))
 		default:
 			d.add("forged", problem, fmt.Sprintf("something other than Nodelease wrote node %d: %s; its fencing tokens or IDs may repeat, so move the fleet to a new pool, and find out which role did it", n, why),
-				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --floor TIME"))
+				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --layout LAYOUT --floor TIME"))
 		}
 	}
 }
@@ -195,9 +199,21 @@ func (d *doctor) checkRoom(l *listed) {
 	s := l.stats()
 	text := fmt.Sprintf("%d of %d node IDs are held", s.Held, s.Capacity)
 	how, fix := d.larger(l.Pool, 2*l.Pool.Size)
+	var first time.Time // when the first node ID that is reserved and not held can be claimed
+	claimable := s.Free
+	for _, n := range l.Nodes {
+		switch {
+		case n.State == lease.Expired && !n.ReservedUntil.After(l.at):
+			claimable++
+		case (n.State == lease.Expired || n.State == lease.Cooling) && (first.IsZero() || n.ReservedUntil.Before(first)):
+			first = n.ReservedUntil
+		}
+	}
 	switch {
 	case s.Held >= s.Capacity && s.Held > 0:
 		d.add("room", problem, text+": no task can start; "+how, fix)
+	case claimable == 0 && s.Capacity > 0: // as after crashes, or before a floor
+		d.add("room", warning, fmt.Sprintf("%s, and all others are still reserved: no task can start before %s; for more room until then, %s", text, stamp(first), how), fix)
 	case 100*s.Held >= nearlyFull*max(s.Capacity, 1):
 		d.add("room", warning, text+"; "+how, fix)
 	default:

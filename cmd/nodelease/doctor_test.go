@@ -188,6 +188,9 @@ func TestDoctor(t *testing.T) {
 		{"half-seeded above the first group", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders#2", "node_id": 600, "version": 0, "reserved_until": 1})
 		}, "pool", problem, "half-seeded: it has at least 1 node IDs", "nodelease seed --size N"},
+		{"the pool's own item was deleted", func(w *ward) {
+			w.put(map[string]any{"pool_group": "orders#0", "node_id": 1, "version": 3, "reserved_until": 1})
+		}, "pool", problem, "the pool's own item was deleted, with the layout of all IDs", "nodelease seed --size N --layout LAYOUT --floor +1m"},
 		{"node IDs missing", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 300, "open_groups": 2, "exclude_below": 10})
 		}, "pool", problem, "290 of its 290 node IDs are missing", "nodelease seed --size 300 --floor +1m --exclude-below 10"},
@@ -246,13 +249,18 @@ func TestDoctor(t *testing.T) {
 		{"pool forged", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#reaper", "node_id": -1, "watermarks": "99 0 0"})
-		}, "forged", problem, "something other than Nodelease wrote the pool's own item: revision went back from 99", ""},
+		}, "forged", problem, "something other than Nodelease wrote the pool's own item: revision went back from 99", "nodelease seed --size N --layout LAYOUT --floor TIME"},
 		{"stuck", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 2, "version": 0, "reserved_until": time.Now().Add(9 * time.Hour).UnixMilli()})
 		}, "items", problem, "stuck", "nodelease resize --size 5"},
 		{"forgotten", func(w *ward) { w.seed("orders", 4); w.put(number(1, long, nil)) }, "items", warning, "is the reaper running? node ID 1", "nodelease reap"},
 		{"exhausted", func(w *ward) { w.seed("orders", 1); w.put(number(0, soon, nil)) }, "room", problem, "no task can start", "nodelease resize --size 2"},
+		{"all reserved", func(w *ward) {
+			w.seed("orders", 2)
+			w.put(number(0, soon, nil))
+			w.put(number(1, long, map[string]any{"reserved_until": time.Date(2150, 1, 2, 3, 4, 5, 0, time.UTC).UnixMilli()}))
+		}, "room", warning, "1 of 2 node IDs are held, and all others are still reserved: no task can start before 2150-01-02T03:04:05.000Z", "nodelease resize --size 4"},
 		{"the layout is exhausted", func(w *ward) {
 			w.seedAs("orders", leasepool.Spec{Size: 2, Layout: two})
 			w.put(number(0, soon, nil))

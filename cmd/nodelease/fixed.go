@@ -25,8 +25,10 @@ func registerFixed(cmd *cobra.Command, value *string) {
 // flag that a lease would need.
 func fixedNode(cmd *cobra.Command, g *globals, value, layout string, log slog.Handler) (*leasefixed.Node, error) {
 	var wrong string
+	leased := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(terms).register(leased)
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if slices.Contains([]string{"table", "pool", "endpoint", "ttl", "guard", "claim-guard", "wait", "name", "metadata", "grace", "deadline-file", "on-demand"}, f.Name) {
+		if leased.Lookup(f.Name) != nil || slices.Contains([]string{"table", "pool", "endpoint", "grace", "deadline-file", "on-demand"}, f.Name) {
 			wrong = f.Name
 		}
 	})

@@ -73,15 +73,17 @@ func TestExecFixed(t *testing.T) {
 func TestFixedUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"serve --fixed 5": "--fixed needs --layout",
-		"serve --fixed 5 --layout js53 --table leases":   "--fixed and --table contradict",
-		"serve --fixed 5 --layout js53 --pool orders":    "--fixed and --pool contradict",
-		"serve --fixed 5 --layout js53 --ttl 20s":        "--fixed and --ttl contradict",
-		"serve --fixed 64 --layout js53":                 "use 0 to 63",
-		"serve --fixed -1 --layout js53":                 "use 0 to 63",
-		"serve --fixed seven --layout js53":              `--fixed "seven": use a node ID`,
-		"exec --fixed 5 -- true":                         "--fixed needs --layout",
-		"exec --fixed 5 --layout js53 --wait 5s -- true": "--fixed and --wait contradict",
-		"exec --layout js53 --table t --pool p -- true":  "--layout is for --fixed",
+		"serve --fixed 5 --layout js53 --table leases":    "--fixed and --table contradict",
+		"serve --fixed 5 --layout js53 --pool orders":     "--fixed and --pool contradict",
+		"serve --fixed 5 --layout js53 --ttl 20s":         "--fixed and --ttl contradict",
+		"serve --fixed 64 --layout js53 --max-ttl 1h":     "--fixed and --max-ttl contradict",
+		"serve --fixed 64 --layout js53 --renew-every 1s": "--fixed and --renew-every contradict",
+		"serve --fixed 64 --layout js53":                  "use 0 to 63",
+		"serve --fixed -1 --layout js53":                  "use 0 to 63",
+		"serve --fixed seven --layout js53":               `--fixed "seven": use a node ID`,
+		"exec --fixed 5 -- true":                          "--fixed needs --layout",
+		"exec --fixed 5 --layout js53 --wait 5s -- true":  "--fixed and --wait contradict",
+		"exec --layout js53 --table t --pool p -- true":   "--layout is for --fixed",
 	} {
 		code, _, stderr := call(strings.Fields(args)...)
 		wantCode := 2

@@ -76,7 +76,7 @@ func newID(g *globals) *cobra.Command {
 				return printRange(cmd, g.json, l, first, last, write)
 			}
 			if len(args) == 1 && args[0] == "-" {
-				if args, err = fieldsOf(cmd.InOrStdin()); err != nil {
+				if args, err = fieldsOf(typed{cmd.Context(), cmd.InOrStdin()}); err != nil {
 					return err
 				}
 			}

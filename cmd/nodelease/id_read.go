@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -24,15 +25,17 @@ type idLayout struct {
 // takeApart decomposes an ID with the width that node IDs had when the ID was made.
 func (l idLayout) takeApart(id snowflake.ID) snowflake.Parts { return l.eras.Decompose(l.Layout, id) }
 
-// of returns l with the layout that the pool's item records. If the user gave a different
-// layout, of returns an error. A pool whose item records no layout has no IDs yet, so of
-// keeps the layout of l.
+// of returns l with the layout that the pool's item records. While an operator replaces the
+// layout, that is the layout before, since only IDs of it may exist. If the user gave a
+// different layout, of returns an error. A pool whose item records no layout has no IDs yet,
+// so of keeps the layout of l.
 func (l idLayout) of(p leasepool.Item, given bool) (idLayout, error) {
 	l.eras = p.Eras
-	if p.Layout == nil {
+	stored := cmp.Or(p.Layout, p.LayoutBefore)
+	if stored == nil {
 		return l, nil
 	}
-	own := p.Layout.Snowflake()
+	own := stored.Snowflake()
 	if given && leasepool.LayoutName(own) != leasepool.LayoutName(l.Layout) {
 		return l, usagef("--layout %s: the IDs of pool %s have the layout %s; omit the flag", l.name, p.Pool, leasepool.LayoutName(own))
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -36,5 +38,18 @@ func TestIDsAreNotMisread(t *testing.T) {
 		if bare["hex"] == 0 {
 			t.Errorf("%v: no ID in hex was without a letter, so that nothing was tested", layout)
 		}
+	}
+}
+
+// While an operator replaces a pool's layout, its IDs have the layout before, if there are
+// any.
+func TestIDsOfALayoutThatIsReplaced(t *testing.T) {
+	before := protocol.LayoutOf(snowflake.Twitter())
+	own := idLayout{name: "default", Layout: snowflake.Default()}
+	if l, err := own.of(leasepool.Item{Pool: "orders", LayoutBefore: &before}, false); err != nil || l.name != "twitter" || l.Layout != snowflake.Twitter() {
+		t.Errorf("got the layout %s, %v, want twitter", l.name, err)
+	}
+	if l, err := own.of(leasepool.Item{Pool: "orders", LayoutBefore: &before}, true); err == nil {
+		t.Errorf("--layout default: got the layout %s, want an error", l.name)
 	}
 }

@@ -152,8 +152,9 @@ func (t *terms) grace(asked time.Duration) (time.Duration, error) {
 	if guard == 0 {
 		guard = min(2*time.Second, t.ttl/5)
 	}
-	span := t.ttl - guard                 // from the renewal to the deadline
-	most := max(span-t.ttl/3-t.ttl/10, 0) // the next renewal is due a third of the lease later
+	span := t.ttl - guard // from the renewal to the deadline
+	// Invariant (liveness): the next renewal has come before SIGTERM, or it is late.
+	most := max(span-max(t.every(), t.ttl/3)-t.ttl/10, 0)
 	switch {
 	case asked == 0:
 		return min(span/5, most), nil

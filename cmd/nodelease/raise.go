@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,8 +42,17 @@ func newRaise(g *globals) *cobra.Command {
 				return err
 			}
 			would := leasepool.Changes{Pool: item, Corrupt: l.Corrupt}
-			held := 0
+			held, there := 0, 0
+			see := func(n int) {
+				if n >= item.ExcludeBelow && n < item.Limit() {
+					there++
+				}
+			}
+			for n := range l.Corrupt {
+				see(n)
+			}
 			for _, n := range l.Nodes {
+				see(n.NodeID)
 				if n.ReservedUntil.Before(until) || n.Holder != "" {
 					would.Raised++
 					if n.State == lease.Held {
@@ -50,6 +60,7 @@ func newRaise(g *globals) *cobra.Command {
 					}
 				}
 			}
+			would.Seeded = max(0, item.Limit()-item.ExcludeBelow-there)
 			if t.dry && g.json {
 				return writeJSON(cmd.OutOrStdout(), would)
 			}
@@ -59,10 +70,16 @@ func newRaise(g *globals) *cobra.Command {
 				means.Printf("%s\n", bad.of("%s held. Stop the fleet first: its tasks will lose them.", count(held, "node ID is", "node IDs are")))
 			}
 			if t.dry {
-				return say(cmd.OutOrStdout(), text.Sprintf("%s%s to raise. A dry run: nothing was done.\n", means.Safe(), count(would.Raised, "node ID", "node IDs")))
+				return say(cmd.OutOrStdout(), text.Sprintf("%s%s to raise%s. A dry run: nothing was done.\n", means.Safe(), count(would.Raised, "node ID", "node IDs"), missed(would.Seeded, "missing to make")))
 			}
+			ahead := until.After(time.Now()) // not with --to now
 			if err := t.confirm(cmd, means.Safe(), "Raise them?"); err != nil {
 				return err
+			}
+			// Invariant: the pool is raised to the time that was shown. A time that has passed while the
+			// user thought about the question would mean now.
+			if ahead && until.Before(time.Now()) {
+				return fmt.Errorf("%s has passed meanwhile, and nothing was done: run it again", stamp(until))
 			}
 			done := progressOn(cmd.ErrOrStderr(), pool, "raising")
 			c, err := pool.Raise(cmd.Context(), until)
@@ -73,11 +90,19 @@ func newRaise(g *globals) *cobra.Command {
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), c)
 			}
-			return say(cmd.OutOrStdout(), text.Sprintf("%s of pool %s raised to %s; the others were already reserved that far\n%s",
-				count(c.Raised, "node ID", "node IDs"), g.pool, moment(until, now), corrupted(c.Corrupt)))
+			return say(cmd.OutOrStdout(), text.Sprintf("%s of pool %s raised to %s%s; the others were already reserved that far\n%s",
+				count(c.Raised, "node ID", "node IDs"), g.pool, moment(until, now), missed(c.Seeded, "missing made"), corrupted(c.Corrupt)))
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "a `time` after the last ID that was made, not in the past (default: a minute from now)")
 	t.register(cmd)
 	return cmd
+}
+
+// missed describes the node IDs that a raise creates because they are missing.
+func missed(n int, what string) text.Safe {
+	if n == 0 {
+		return text.Safe{}
+	}
+	return text.Sprintf(", %d %s", n, what)
 }

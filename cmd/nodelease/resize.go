@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -29,7 +30,11 @@ func newResize(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, item, err := g.open(cmd.Context())
+			pool, read, err := g.reader(cmd.Context())
+			if err != nil {
+				return err
+			}
+			item, err := read(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -59,6 +64,13 @@ func newResize(g *globals) *cobra.Command {
 				if err := t.confirm(cmd, means, "Resize it?"); err != nil {
 					return err
 				}
+				// Invariant: no node ID is retired that was not shown. Someone else may have resized the
+				// pool while the user thought about the question.
+				if now, err := read(cmd.Context()); err != nil {
+					return err
+				} else if now.Size != item.Size {
+					return fmt.Errorf("pool %s was resized to %d meanwhile, and nothing was done: run it again if %d is right", item.Pool, now.Size, spec.Size)
+				}
 			}
 			done := progressOn(cmd.ErrOrStderr(), pool, "resizing")
 			c, err := pool.Resize(cmd.Context(), spec)
@@ -82,6 +94,10 @@ func newResize(g *globals) *cobra.Command {
 func (l *listed) resized(size int) leasepool.Changes {
 	c := leasepool.Changes{Pool: l.Pool, Corrupt: l.Corrupt}
 	c.Pool.Size = size
+	if narrow(c.Pool) { // a resize first finishes a change of the width
+		bits, _ := c.Pool.NextBits()
+		c.Pool.Numbers = max(c.Pool.Numbers, min(size, 1<<max(bits, c.Pool.Bits())))
+	}
 	there := 0
 	for _, n := range l.Nodes {
 		switch {
@@ -97,7 +113,12 @@ func (l *listed) resized(size int) leasepool.Changes {
 			there++
 		}
 	}
-	c.Seeded = max(0, c.Pool.Limit()-l.Pool.ExcludeBelow-there-len(l.Corrupt))
+	for n := range l.Corrupt {
+		if n >= l.Pool.ExcludeBelow && n < c.Pool.Limit() {
+			there++
+		}
+	}
+	c.Seeded = max(0, c.Pool.Limit()-l.Pool.ExcludeBelow-there)
 	return c
 }
 

@@ -20,7 +20,7 @@ func newStats(g *globals) *cobra.Command {
 		Use:   "stats",
 		Short: "Count the node IDs of a pool by state: is it nearly exhausted?",
 		Long: "Count the node IDs of a pool by state. Utilization is the share of held node IDs, in percent of those that can be leased (held, free, expired\n" +
-			"and cooling). It reads every node ID of the pool once.\n\n" +
+			"and cooling). It reads the groups that can have leases; the node IDs of all others were never held.\n\n" +
 			"It also shows how many holders could make IDs, and for how long, if DynamoDB became unreachable now: until the end of each\n" +
 			"reservation, less the default guards. Leases that grow (--max-ttl) reserve hours; a short lease lasts for seconds.",
 		Example: "  nodelease stats --table leases --pool orders\n  nodelease stats --table leases --pool orders --json | jq .utilization",

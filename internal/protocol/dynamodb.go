@@ -203,7 +203,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 			return Group{}, explain(err, "Query", d.table)
 		}
 		for i, av := range out.Items {
-			n, _ := strconv.Atoi(numberOf(av[sortKey]))
+			n := nodeOf(av)
 			if part != Whole && n >= end { // if node IDs are missing, the page extends into the next part
 				break
 			}
@@ -293,6 +293,16 @@ func replicated(t *types.TableDescription) bool {
 		}
 	}
 	return false
+}
+
+// nodeOf returns the node ID of an item of a group.
+//
+// Invariant (S1): an item that somebody wrote by hand hides no other item. If its key has a
+// fraction or is too large for an int, it is taken for the node ID before it, or for none of
+// any group, and decodeLease finds that it is corrupt.
+func nodeOf(item attributes) int {
+	f, _ := strconv.ParseFloat(numberOf(item[sortKey]), 64)
+	return int(max(-1, min(f, 1<<30)))
 }
 
 func numberOf(av types.AttributeValue) string {

@@ -46,12 +46,13 @@ func (r *Reaper) Handle(ctx context.Context) ([]leasepool.ReapReport, error) {
 		report, err := r.pool(s.Pool, log).Reap(ctx)
 		var unswept error
 		if err == nil {
-			report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool)
 			// Tend is done for the agents, whose roles may not write all of the pool's item.
-			// Invariant: what is wrong with the entries of services never keeps the pool from it.
+			// Invariant: what is wrong with the entries of services never keeps the pool from it. So
+			// it comes first, since a sweep that gets no answer takes all of the function's time.
 			if _, failed := r.pool(s.Pool, log).Tend(ctx); failed != nil {
 				log.Warn("the pool's groups, its width or the verdict on its table were not checked; the next run tries again", "error", failed.Error())
 			}
+			report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool)
 		}
 		level := slog.LevelInfo
 		if report.Braked || len(report.Stuck)+len(report.Corrupt) > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/discovery"
@@ -206,6 +207,33 @@ func TestReaperTendsThoughASweepFails(t *testing.T) {
 	if !strings.Contains(logged(), `"msg":"reaped","pool":"orders"`) {
 		t.Errorf("logs: got %s, want what the reaper found", logged())
 	}
+}
+
+// hangingEntries are entries that cannot be read until the function's time is up.
+type hangingEntries struct{ discovery.Store }
+
+func (hangingEntries) Query(ctx context.Context, _ string) ([]entries.Record, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// The reaper tends the pool even if the entries of services cannot be read, as while their
+// partition is throttled.
+func TestReaperTendsThoughASweepHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs(t)
+		s := leasetest.NewMemory("orders", 2000)
+		for node := range 200 {
+			hold(t, s, "orders", node, time.Hour)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := (&Reaper{Store: s, Entries: hangingEntries{discoverytest.NewMemory(s)}, Pools: both[:1]}).Handle(ctx)
+		errorHas(t, err, `pool "orders"`, "time is up")
+		if item, err := s.PoolItem(t.Context(), "orders"); err != nil || item.OpenGroups != 2 {
+			t.Errorf("the pool has %d open groups, %v, want 2", item.OpenGroups, err)
+		}
+	})
 }
 
 // cloudWatch collects the published metrics.

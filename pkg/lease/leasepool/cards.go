@@ -96,8 +96,8 @@ func (p *Pool) ahead(ctx context.Context, item Item) (int64, error) {
 	return newest - item.Revision, err
 }
 
-// mostRevision bounds the revision of a card above which a raise puts the pool's item. It
-// leaves the item room to change.
+// mostRevision bounds the revision of a card or a node ID above which a raise puts the
+// pool's item. It leaves the item room to change.
 const mostRevision = 1 << 50
 
 // tryPublish does what publish does, but only logs an error. It is used after changes for

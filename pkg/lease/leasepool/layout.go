@@ -215,6 +215,9 @@ func (p *Pool) setLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 	if claimed != nil {
 		w.Layout = *before
 	}
+	if w.Layout == protocol.LayoutOf(l) {
+		claimed = nil // the pool gets the layout that was asked for
+	}
 	item, err = p.change(ctx, w)
 	if err == nil && (item.Layout == nil || *item.Layout != w.Layout) {
 		err = errOvertaken(p.Name)

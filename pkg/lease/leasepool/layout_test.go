@@ -149,6 +149,27 @@ func TestSetLayoutBesideAClaim(t *testing.T) {
 	}
 }
 
+// Once a node ID was claimed, set-layout does not advise another run, which would fail as
+// well. If it was cut off, it can be run again with the layout that stays.
+func TestSetLayoutAfterAClaim(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+		p := leasepool.Open(s, "orders")
+		if _, err := p.Seed(t.Context(), leasepool.Spec{Size: 8, Layout: snowflake.JS53()}); err != nil {
+			t.Fatal(err)
+		}
+		claimOn(t, s, 3)
+		if _, err := p.SetLayout(t.Context(), snowflake.Wide16()); err == nil || strings.Contains(err.Error(), "run it again") || !strings.Contains(err.Error(), "its layout stays") {
+			t.Errorf("got %v, want an error that the layout stays", err)
+		}
+		if _, err := s.WritePool(t.Context(), protocol.SuspendLayout{Pool: "orders", Revision: item(t, s).Revision}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.SetLayout(t.Context(), snowflake.JS53()); err != nil || got.Layout == nil || *got.Layout != protocol.LayoutOf(snowflake.JS53()) {
+			t.Errorf("got layout %v, %v, want js53", got.Layout, err)
+		}
+	})
+}
+
 // The reaper marks a layout as final once it has seen a claim, and never before. From
 // then on, no operator can correct the layout, even if the lease ends.
 func TestFinalLayout(t *testing.T) {

@@ -45,9 +45,24 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	// Invariant (S1): after a raise, all node IDs of the pool exist. A node ID that another
 	// process creates later would begin at the floor that this process read before the raise.
 	item := c.Pool
+	resized := item.Revision // the highest that a node ID has
 	err = p.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
+		s.mu.Lock()
+		for _, l := range g.Leases {
+			if l.Resize <= mostRevision {
+				resized = max(resized, l.Resize)
+			}
+		}
+		s.mu.Unlock()
 		return s.seedGroup(ctx, &c, item, n, g, to, func(l protocol.Lease) error { return s.raise(ctx, &c, l, to) })
 	})
+	// Invariant: after a raise, a resize can retire and restore all node IDs. They may have a
+	// higher revision than the pool's item if someone has deleted the item and its cards.
+	if err == nil && resized > item.Revision {
+		if c.Pool, err = p.change(ctx, protocol.ForgetVerdict{Pool: p.Name, Behind: resized - item.Revision}); err == nil {
+			err = p.publish(ctx, c.Pool)
+		}
+	}
 	return c, err
 }
 

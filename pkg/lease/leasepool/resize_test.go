@@ -278,15 +278,27 @@ func TestOlderRunBesideAResize(t *testing.T) {
 }
 
 // The node IDs have a revision that the pool's item has not reached, as after someone has
-// deleted the item and seeded the pool again. A resize that cannot restore them says so.
+// deleted the item and its cards and seeded the pool again. A resize that cannot restore
+// them says so, and what it says helps.
 func TestResizeBelowAnOlderRevision(t *testing.T) {
-	s := leasetest.NewMemory("orders", 8)
-	if res, err := s.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders", NodeID: 5}, Retired: true, Resize: 9}); err != nil || !res.Applied {
-		t.Fatal(res, err)
-	}
-	if _, err := leasepool.Open(s, "orders").Resize(t.Context(), leasepool.Spec{Size: 8}); err == nil || !strings.Contains(err.Error(), "raise the pool") {
-		t.Errorf("got %v, want an error with the remedy", err)
-	}
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+		p := seeded(t, s, 8, 0)
+		for node, revision := range map[int]int64{4: 12, 5: 9} {
+			if res, err := s.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders", NodeID: node}, Retired: true, Resize: revision}); err != nil || !res.Applied {
+				t.Fatal(res, err)
+			}
+		}
+		if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 8}); err == nil || !strings.Contains(err.Error(), "raise the pool") {
+			t.Errorf("got %v, want an error with the remedy", err)
+		}
+		if _, err := p.Raise(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 8}); err != nil {
+			t.Errorf("after the raise: %v", err)
+		}
+		inUse(t, p, 8)
+	})
 }
 
 // A seed has read the pool's item. Then a node ID is retired by a later change, and the

@@ -2,6 +2,7 @@ package leasepool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -80,7 +81,11 @@ func (s *sweep) run(ctx context.Context, read func(context.Context, int) (protoc
 	}
 	wg.Wait()
 	if total := min(s.groups, maxGroups); s.done < total {
-		return fmt.Errorf("lease: pool %q: %d of %d groups done, run it again to go on: %w", s.Name, s.done, total, context.Cause(ctx))
+		cause := context.Cause(ctx)
+		if errors.Is(cause, errClaimed) || errors.Is(cause, protocol.ErrRefused) || errors.Is(cause, protocol.ErrSuperseded) {
+			return cause // another run would find the same
+		}
+		return fmt.Errorf("lease: pool %q: %d of %d groups done, run it again to go on: %w", s.Name, s.done, total, cause)
 	}
 	return nil
 }

@@ -38,9 +38,27 @@ var functionMutants = []mutant{
 	{"retired node IDs of other groups are not counted", "pkg/lease/leasepool/stats.go", `err = p.countRetired(ctx, &s)`, `_ = p.countRetired`, poolOwn},
 	{"node IDs that no width has room for are free", "pkg/lease/leasepool/stats.go", `s.Free += s.Pool.Limit() - open`, `s.Free += s.Pool.Size - open`, poolOwn},
 	{"metrics of two tables are one", "internal/app/handler/poolmetric.go", `{Name: aws.String("Table"), Value: &table}, `, ``, handlerOwn},
-	{"a pool whose entries are broken is not tended", "internal/app/handler/reaper.go", `report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool)`, `if report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool); unswept != nil {
+	{"a pool whose entries are broken is not tended", "internal/app/handler/reaper.go", `			if _, failed := r.pool(s.Pool, log).Tend(ctx); failed != nil {
+				log.Warn("the pool's groups, its width or the verdict on its table were not checked; the next run tries again", "error", failed.Error())
+			}
+			report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool)
+`, `			report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool)
+			if unswept != nil {
 				return unswept
-			}`, handlerOwn},
+			}
+			if _, failed := r.pool(s.Pool, log).Tend(ctx); failed != nil {
+				log.Warn("the pool's groups, its width or the verdict on its table were not checked; the next run tries again", "error", failed.Error())
+			}
+`, handlerOwn},
+	{"a sweep takes the time in which a pool is tended", "internal/app/handler/reaper.go", `			if _, failed := r.pool(s.Pool, log).Tend(ctx); failed != nil {
+				log.Warn("the pool's groups, its width or the verdict on its table were not checked; the next run tries again", "error", failed.Error())
+			}
+			report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool)
+`, `			report.Cleared, unswept = discovery.Sweep(ctx, r.Entries, s.Pool)
+			if _, failed := r.pool(s.Pool, log).Tend(ctx); failed != nil {
+				log.Warn("the pool's groups, its width or the verdict on its table were not checked; the next run tries again", "error", failed.Error())
+			}
+`, handlerOwn},
 	{"reap before the expiry", reap, `case l.ExpiresAt.Add(reapAfter).Before(now) &&`, `case true &&`, poolOwn},
 	{"reap without grace", reap, `case l.ExpiresAt.Add(reapAfter).Before(now) &&`, `case l.ExpiresAt.Before(now) &&`, poolOwn},
 	{"reap what is reserved ahead", reap, `&& l.ReservedUntil.Add(poolSkew).Before(now):`, `:`, poolOwn},

@@ -88,4 +88,7 @@ var poolMutants = []mutant{
 	{"an older run retires what a resize has added", seed, `case now.Size != c.Pool.Size:`, `case now.Size != c.Pool.Size && false:`, poolOwn},
 	{"a resize that is refused is silent", seed, `case refused > 0:`, `case refused < 0:`, poolOwn},
 	{"a run that a newer change refuses gives up", seed, `case refused > 0 && now.Revision > c.Pool.Revision:`, `case refused < 0:`, poolOwn},
+	{"a raise leaves the revision below that of a resize", "pkg/lease/leasepool/raise.go", `if err == nil && resized > item.Revision {`, `if err == nil && resized < item.Revision {`, poolOwn},
+	{"a sweep that cannot succeed advises another run", "pkg/lease/leasepool/sweep.go", `if errors.Is(cause, errClaimed) ||`, `if cause == nil ||`, poolOwn},
+	{"a layout that stays is an error to who wants it", "pkg/lease/leasepool/layout.go", `if w.Layout == protocol.LayoutOf(l) {`, `if w.Layout == (protocol.IDLayout{}) {`, poolOwn},
 }

@@ -247,7 +247,7 @@ export class IdGenerator {
         const parts = []
         answer.on('data', (part) => parts.push(part))
         answer.on('end', () => { clearTimeout(timer); resolve({ status: answer.statusCode, body: Buffer.concat(parts).toString() }) })
-        answer.on('error', reject)
+        answer.on('error', (e) => { clearTimeout(timer); reject(e) })
       })
       if (where.socketPath) r.setHeader('Host', 'localhost')
       const timer = setTimeout(() => r.destroy(new Error('no answer in time')), Math.min(left, LONGEST))

@@ -71,6 +71,17 @@ test('a block that comes after close is dropped', async () => {
   }, { broken: () => requests++ === 0 })
 })
 
+test('an answer that breaks off leaves no timer', async () => {
+  let requests = 0
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  await sidecar({ timeout: 60_000 }, async (ids) => {
+    const before = timers()
+    await ids.next()
+    assert.equal(requests, 2)
+    assert.equal(timers(), before, 'the program would not end for a minute')
+  }, { broken: (answer) => requests++ === 0 && answer.writeHead(200, { 'Content-Length': 100 }).write('{') })
+})
+
 test('numbers that cannot be exact are no IDs', () => {
   for (const id of [2 ** 53, 249685239402594305, 1.5, NaN, Infinity]) assert.throws(() => layouts.default.decompose(id), { name: 'RangeError', message: /use a bigint or a string/ })
   const want = { time: new Date(1735689600000 + 2 ** 31 - 1), node: 1023, sequence: 4095 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"flag"
 	"io"
+	"iter"
 	"log"
 	"os"
 	"runtime"
@@ -65,7 +66,7 @@ func run(ctx context.Context, node snowflake.Node, key func(snowflake.ID, []byte
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			block := ids.Block()
-			for rows := range batches {
+			for rows := range until(ctx, batches) {
 				text, err := number(block, key, rows)
 				if err == nil {
 					mu.Lock()
@@ -81,6 +82,22 @@ func run(ctx context.Context, node snowflake.Node, key func(snowflake.ID, []byte
 	}
 	workers.Wait()
 	return context.Cause(ctx)
+}
+
+// until yields the batches until ctx ends. It does not wait for read, since a read of stdin cannot be cancelled.
+func until(ctx context.Context, batches <-chan []string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		for {
+			select {
+			case rows, more := <-batches:
+				if !more || !yield(rows) {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
 }
 
 // number assigns rows their IDs, which increase strictly within a block.

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
@@ -64,6 +66,31 @@ func TestFailures(t *testing.T) {
 	cancel(lease.ErrLost)
 	if err := run(ctx, ids, keys["decimal"], strings.NewReader(""), &bytes.Buffer{}); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("got %v, want ErrLost", err)
+	}
+}
+
+// An import whose input pauses ends with its context, too.
+func TestStopWhileTheInputPauses(t *testing.T) {
+	ids, err := leasefixed.New(1, snowflake.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out := io.Pipe()
+	defer out.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, ids, keys["decimal"], in, &bytes.Buffer{}) }()
+	if _, err := out.Write([]byte("a\n")); err != nil { // returns when the row was read
+		t.Fatal(err)
+	}
+	cancel(lease.ErrLost)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, lease.ErrLost) {
+			t.Errorf("got %v, want ErrLost", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the import waits for more input")
 	}
 }
 

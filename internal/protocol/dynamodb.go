@@ -212,7 +212,11 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 			switch {
 			case n/GroupSize != group:
 				g.Corrupt = append(g.Corrupt, &CorruptError{Pool: pool, NodeID: n, Err: fmt.Errorf("it is stored in group %d", group)})
-				return g, nil // the rest is not of this group either
+				// Invariant: a key that is no whole number is read as 0, and node IDs of this group may
+				// follow it.
+				if n >= end {
+					return g, nil // the rest is not of this group either
+				}
 			case errors.As(err, &corrupt):
 				g.Corrupt = append(g.Corrupt, corrupt)
 			default:

@@ -104,11 +104,11 @@ func TestSweepPassesACorruptEntry(t *testing.T) {
 	}
 }
 
-// A corrupt entry of the last holder of a node ID, which seems to be newer, keeps the next
-// holder neither from registering nor from leaving, even if the list has no room for it. It
-// is logged once.
+// An entry of the last holder of a node ID that was broken by hand, so that it is corrupt or
+// has a version that is too high, and seems to be newer, keeps the next holder neither from
+// registering nor from leaving, even if the list has no room for it. It is logged once.
 func TestRegisterBesideACorruptEntry(t *testing.T) {
-	for _, offers := range []int{1, maxOffers} {
+	for offers, addresses := range map[int]types.AttributeValue{1: str("by hand"), 2: nil, maxOffers: str("by hand")} {
 		t.Run(fmt.Sprintf("%d offers", offers), func(t *testing.T) {
 			client := dynamotest.Embedded(t)
 			table := dynamotest.CreateTable(t, client)
@@ -128,7 +128,10 @@ func TestRegisterBesideACorruptEntry(t *testing.T) {
 			first := start()
 			register(t, directory(t, Config{Store: s, Pool: "orders", Logger: silent}), first, Service{"old", at(1)}, Service{"older", at(1)})
 			broken := raw(t, client, table, "orders#svc#old", first.NodeID())
-			broken["version"], broken["addresses"] = &types.AttributeValueMemberN{Value: "9"}, str("by hand")
+			broken["version"] = &types.AttributeValueMemberN{Value: "9"}
+			if addresses != nil {
+				broken["addresses"] = addresses
+			}
 			if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
 				t.Fatal(err)
 			}

@@ -166,6 +166,9 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 // withdraw clears the entries that are no longer wanted. An entry that somebody broke, so
 // that it seems to be newer, stays, as it does in a sweep: it must not keep the holder of
 // this node ID from registering.
+//
+// Invariant: while the lease is held, no later holder exists, so an entry with a higher
+// version was broken, even if it can be decoded.
 func (r *registrar) withdraw(wanted map[place]*Address) error {
 	for _, p := range slices.Sorted(maps.Keys(r.written)) {
 		if wanted[p] != nil || r.broken[p] {
@@ -174,7 +177,7 @@ func (r *registrar) withdraw(wanted map[place]*Address) error {
 		err := r.put(p.in(r.dir.cfg.Pool), record{})
 		var newer *newerError
 		switch {
-		case errors.As(err, &newer) && newer.now.Corrupt != nil:
+		case errors.As(err, &newer) && (newer.now.Corrupt != nil || newer.now.Version > r.session.version && r.held()):
 			r.broken[p] = true
 			r.dir.cfg.Logger.Warn("discovery: a corrupt entry stays until it is deleted", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
 		case err != nil:
@@ -184,6 +187,12 @@ func (r *registrar) withdraw(wanted map[place]*Address) error {
 		}
 	}
 	return nil
+}
+
+// held reports whether the agent still has the session's lease.
+func (r *registrar) held() bool {
+	l, err := r.agent.Lease()
+	return err == nil && session{l.NodeID, l.Holder, l.Version} == r.session
 }
 
 // begin starts to register with a new lease. It reads which entries an earlier holder of

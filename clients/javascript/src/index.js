@@ -216,9 +216,9 @@ export class IdGenerator {
   }
 
   async #fetchNow (need) {
-    if (this.#closed) throw new NodeleaseError('the generator is closed')
     const end = performance.now() + this.timeout
     for (let delay = 0; ; delay = Math.min(Math.max(delay * 2, 10), 200)) {
+      this.#check()
       if (this.#count) { // used up: request more; too old: as many as were used
         this.#want = this.#used >= this.#count ? Math.min(this.#want * 2, MOST) : Math.max(FIRST, Math.min(this.#used * 2, MOST))
       }
@@ -247,7 +247,7 @@ export class IdGenerator {
         const parts = []
         answer.on('data', (part) => parts.push(part))
         answer.on('end', () => { clearTimeout(timer); resolve({ status: answer.statusCode, body: Buffer.concat(parts).toString() }) })
-        answer.on('error', reject)
+        answer.on('error', (e) => { clearTimeout(timer); reject(e) })
       })
       if (where.socketPath) r.setHeader('Host', 'localhost')
       const timer = setTimeout(() => r.destroy(new Error('no answer in time')), Math.min(left, LONGEST))
@@ -256,8 +256,11 @@ export class IdGenerator {
     })
   }
 
+  #check () { if (this.#closed) throw new NodeleaseError('the generator is closed') }
+
   // Take the block of an answer. Return an error that a retry may resolve, throw any other.
   #accept ({ status, body }, { nonce, began, generation }) {
+    this.#check() // close does not wait for the answer: a block that comes after it is dropped
     const no = (why) => new NodeleaseError(`an answer that is not the sidecar's (${status}, ${why}): does NODELEASE_SIDECAR name a sidecar of this release?`)
     let b
     try { b = JSON.parse(body) } catch (e) { throw no(e.message) }

@@ -8,10 +8,11 @@ import { IdGenerator, layouts, NodeleaseError } from '../src/index.js'
 
 const LARGE = 3000 // IDs of a batch that needs hundreds of blocks
 
-async function sidecar (options, during, { delay = 0, other } = {}) {
+async function sidecar (options, during, { delay = 0, other, broken } = {}) {
   let first = 1n << 22n
   const server = createServer(async (request, answer) => {
     if (delay) await sleep(delay)
+    if (broken?.(answer)) return setImmediate(() => request.socket.destroy())
     if (other) return answer.writeHead(502).end(other)
     const nonce = new URL(request.url, 'http://x').searchParams.get('nonce')
     answer.end(JSON.stringify({
@@ -52,6 +53,33 @@ test('calls take turns', async () => {
     assert.equal(all.size, 2 * LARGE + 180)
     assert.equal(ids.requests, all.size / 10, 'an ID was left out')
   })
+})
+
+test('a block that comes after close is dropped', async () => {
+  let requests = 0
+  let reads = 0
+  const clocks = () => {
+    if (++reads === 2) closing.close() // the second request is about to be sent
+    return [1, 1, 1]
+  }
+  let closing
+  await sidecar({ timeout: 60_000, clocks }, async (ids) => {
+    closing = ids
+    await assert.rejects(ids.next(), /the generator is closed/)
+    assert.equal(ids.tryNext(), undefined)
+    assert.equal(ids.requests, 0)
+  }, { broken: () => requests++ === 0 })
+})
+
+test('an answer that breaks off leaves no timer', async () => {
+  let requests = 0
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  await sidecar({ timeout: 60_000 }, async (ids) => {
+    const before = timers()
+    await ids.next()
+    assert.equal(requests, 2)
+    assert.equal(timers(), before, 'the program would not end for a minute')
+  }, { broken: (answer) => requests++ === 0 && answer.writeHead(200, { 'Content-Length': 100 }).write('{') })
 })
 
 test('numbers that cannot be exact are no IDs', () => {

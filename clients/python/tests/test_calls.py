@@ -9,7 +9,7 @@ import unittest
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from nodelease import AsyncIdGenerator, IdGenerator
+from nodelease import AsyncIdGenerator, IdGenerator, NodeleaseError
 
 from test_vmclock import BODY
 
@@ -24,6 +24,8 @@ class Sidecar(http.server.ThreadingHTTPServer):
         super().__init__((host, 0), Answers)
         self.hosts: list[str] = []  # the requests' Host headers
         self.first = 1 << 22
+        self.answers = threading.Event()  # they wait for it
+        self.answers.set()
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
@@ -33,6 +35,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.server.hosts.append(self.headers["Host"])
+        self.server.answers.wait()
         self.server.first += 10
         body = (BODY % (parse_qs(urlsplit(self.path).query)["nonce"][0], self.server.first)).encode()
         self.send_response(200)
@@ -107,6 +110,24 @@ class Calls(unittest.TestCase):
                 made = await asyncio.gather(*large)
                 self.assertEqual(made, [sorted(batch) for batch in made])
                 self.assertEqual(len({*single, *made[0], *made[1]}), 2 * LARGE + 10)
+
+        address = self.serve()
+        asyncio.run(tasks())
+
+    def test_a_block_that_comes_after_close_is_dropped(self) -> None:
+        async def tasks() -> None:
+            ids = AsyncIdGenerator(address, timeout=60)
+            self.sidecar.answers.clear()
+            waits = asyncio.create_task(ids.next())
+            while not self.sidecar.hosts:
+                await asyncio.sleep(0.001)
+            await ids.close()
+            self.sidecar.answers.set()
+            for call in waits, ids.next():
+                with self.assertRaisesRegex(NodeleaseError, "the generator is closed"):
+                    await call
+            self.assertEqual(ids.requests, 0)
+            self.assertIsNone(ids._streams, "a connection stays open")
 
         address = self.serve()
         asyncio.run(tasks())

@@ -7,6 +7,7 @@ const pageOwn = "./cmd/nodelease/internal/ui"
 var pageMutants = []mutant{
 	{"page: cooling node IDs count as room", "cmd/nodelease/internal/ui/verdict.go", `taken := 100 * float64(capacity-free)`, `taken := 100 * float64(held)`, pageOwn},
 	{"page: node IDs that no width has room for are missing", "cmd/nodelease/internal/ui/model.go", `size := min(m.pool.Limit()-from, protocol.GroupSize)`, `size := min(m.pool.Size-from, protocol.GroupSize)`, pageOwn},
+	{"page: a corrupt item has any node ID", "cmd/nodelease/internal/ui/model.go", `c.NodeID/protocol.GroupSize != index`, `c.NodeID < 0`, pageOwn},
 	{"page: node IDs are seeded again without a floor", "cmd/nodelease/internal/remedy/remedy.go", `seed --size %d --floor +1m`, `seed --size %d`, pageOwn},
 	{"page: mostly expired looks calm", "cmd/nodelease/internal/ui/verdict.go", `case expired > held && expired > 2:`, `case expired > held && expired < 0:`, pageOwn},
 	{"page: an outage looks like the pool before", "cmd/nodelease/internal/ui/verdict.go", `case s.failure.err != nil:`, `case s.failure.err != nil && !s.whole:`, pageOwn},

@@ -64,9 +64,9 @@ class AsyncIdGenerator(Common):
             yield await self.next()
 
     async def _fetch(self, need: int, end: float) -> None:
-        self._check()
         delay = 0.0
         while True:
+            self._check()
             request, expected = self._blocks.ask(self._host, need)
             error: NodeleaseError | None
             try:
@@ -74,6 +74,7 @@ class AsyncIdGenerator(Common):
             except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as e:
                 error = self._unavailable(e)
             else:
+                self._check()  # close does not wait for the answer: a block that comes after it is dropped
                 error = self._blocks.accept(*answer, expected)
                 if error is None:
                     return
@@ -94,7 +95,7 @@ class AsyncIdGenerator(Common):
             writer.write(request)
             status, length, keep = parse_head((await reader.readuntil(b"\r\n\r\n"))[:-4])
             body = await reader.readexactly(length)
-            if keep:
+            if keep and not self._closed:
                 self._streams, streams = streams, None
             return status, body
         finally:

@@ -84,8 +84,12 @@ func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 
 // show arranges a group's items by node ID. A node ID that should have an item and has none
 // is shown as missing. Reserved node IDs need no item, and a narrow pool has none for the node
-// IDs beyond its present width.
+// IDs beyond its present width. A foreign item in the group's partition is corrupt, and may have
+// any key.
+//
+// Invariant: a node ID of another group has no place here, so its item is not shown.
 func (m *model) show(index int, got protocol.Group, at time.Time) []nodeID {
+	got.Corrupt = slices.DeleteFunc(slices.Clone(got.Corrupt), func(c *protocol.CorruptError) bool { return c.NodeID/protocol.GroupSize != index })
 	from := index * protocol.GroupSize
 	size := min(m.pool.Limit()-from, protocol.GroupSize)
 	for _, l := range got.Leases {

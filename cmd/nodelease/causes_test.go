@@ -154,3 +154,6 @@ func TestFlagsAreDocumented(t *testing.T) {
 		cmd.PersistentFlags().VisitAll(check)
 	}
 }
+
+// words returns the arguments in a line; the last one may be empty.
+func words(line string) []string { return strings.Split(line, " ") }

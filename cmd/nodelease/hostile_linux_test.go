@@ -31,9 +31,6 @@ var reads = []struct{ args, typed string }{
 	{"id 4198400", ""}, {"id 4198400 --json", ""}, {"__complete inspect ", ""}, {"__complete list --pool ", ""},
 }
 
-// words returns the arguments in a line; the last one may be empty.
-func words(line string) []string { return strings.Split(line, " ") }
-
 // Whatever text a holder writes, each command shows the same facts on the same lines as for
 // a plain name. It prints no control character, either in a pipe or on a terminal.
 func TestHostileHolders(t *testing.T) {

@@ -212,8 +212,8 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 			switch {
 			case n/GroupSize != group:
 				g.Corrupt = append(g.Corrupt, &CorruptError{Pool: pool, NodeID: n, Err: fmt.Errorf("it is stored in group %d", group)})
-				// Invariant: a key that is no whole number is read as 0, and node IDs of this group may
-				// follow it.
+				// Invariant: a foreign key below those of this group ends nothing, since the node IDs of
+				// this group follow it.
 				if n >= end {
 					return g, nil // the rest is not of this group either
 				}

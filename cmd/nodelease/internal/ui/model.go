@@ -105,11 +105,11 @@ func (m *model) show(index int, got protocol.Group, at time.Time) []nodeID {
 			nodeIDs[i].State, nodeIDs[i].Note = lease.Retired, reserved
 		}
 	}
-	for _, l := range got.Leases {
-		nodeIDs[l.NodeID-from] = show(lease.Lease(l), m.pool, at)
-	}
 	for _, c := range got.Corrupt {
 		nodeIDs[c.NodeID-from] = nodeID{ID: c.NodeID, State: corrupt, Note: text.Error(c.Err)}
+	}
+	for _, l := range got.Leases { // last: a foreign item whose key has a fraction hides no intact item
+		nodeIDs[l.NodeID-from] = show(lease.Lease(l), m.pool, at)
 	}
 	return nodeIDs
 }

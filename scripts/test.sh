@@ -61,9 +61,9 @@ lanes='readme,ui faults deployed,awsverify,release'
 slow() { infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test -count=1 -timeout 20m -run "^($slow)\$" ./cmd/nodelease ./infra ./functions/internal/rie ./pkg/lease/... ./proof/internal/...; }
 pages() { cmd/nodelease/internal/ui/e2e/test.sh; }
 benches() { scripts/postgres.sh && (cd bench && go test -vet=off $again -timeout 20m -parallel 4 ./...); }
-race() { # leaves out the fleets of proof/internal, which run in one goroutine, and the world of naps, whose random sources are not safe for it
+race() { # leaves out the fleets of proof/internal, which run in one goroutine
 	scripts/postgres.sh && CGO_ENABLED=1 scripts/dynamodb-local.sh run -- go test -race $again -timeout 30m ./pkg/... ./internal/... ./functions/...
-	CGO_ENABLED=1 scripts/dynamodb-local.sh run -- go test -race $again -timeout 30m -skip 'World|Cost|CrashLoops|Churn|MassKills' ./proof/internal/{clocks,copies,growth,herds,naps,outages}
+	CGO_ENABLED=1 scripts/dynamodb-local.sh run -- go test -race $again -timeout 30m -skip 'Cost|CrashLoops|Churn|MassKills' ./proof/internal/{clocks,copies,growth,herds,naps,outages}
 }
 differential() {
 	local dynoxide

@@ -67,6 +67,19 @@ type environment struct {
 	requests atomic.Int64
 }
 
+// source is a random source for the goroutines of one environment.
+type source struct {
+	mu  sync.Mutex
+	pcg *rand.PCG
+}
+
+// Uint64 implements [rand.Source].
+func (s *source) Uint64() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pcg.Uint64()
+}
+
 // freeze freezes the environment for d.
 func (e *environment) freeze(d time.Duration) {
 	shown := e.dice.IntN(3) // 0: all clocks show the freeze; 1: only the wall clock; 2: in a wild world, no clock
@@ -144,7 +157,7 @@ func (e *environment) Check(ctx context.Context) error {
 
 // live invokes the environment until it dies, mostly without notice.
 func (w *world) live(number int, seed uint64) {
-	e := &environment{Memory: w.table, w: w, number: number, dice: rand.New(rand.NewPCG(seed, uint64(number))), clock: &clock{Clock: snowflake.SystemClock()}}
+	e := &environment{Memory: w.table, w: w, number: number, dice: rand.New(&source{pcg: rand.NewPCG(seed, uint64(number))}), clock: &clock{Clock: snowflake.SystemClock()}}
 	cfg := fixture.Config(e)
 	cfg.Clock = e.clock
 	var err error
@@ -273,8 +286,9 @@ func TestWorldOfNaps(t *testing.T) {
 						herd = min(100, size/8)
 					}
 					for range min(herd, *environments-number) {
-						all.Go(func() { w.live(number, *firstSeed) })
 						number++
+						n := number
+						all.Go(func() { w.live(n, *firstSeed) })
 						time.Sleep(time.Duration(dice.Int64N(int64(time.Minute) / int64(herd))))
 					}
 				}

@@ -25,7 +25,8 @@ import (
 // time at which that renewal was sent. Afterwards, the copy's connection replaces the copy's
 // session with the original's in each request, and the original's with the copy's in each
 // answer. In the same way, it makes the number of the copy's renewals continue that of the
-// original's.
+// original's. A copy knows what its original has stamped, so if it has made no ID itself, its
+// release reserves at least that.
 //
 // Half of the copies have the same dice as the original, so that the two always renew at the
 // same time. The other copies do not.
@@ -37,6 +38,7 @@ type origin struct {
 	session string                     // of the original
 	version string
 	renewal int64  // number of the original's last renewal
+	stamped int64  // the latest millisecond that the original had stamped with the node ID, or 0
 	mine    string // the session that the copy believes to have; "" until it claims
 	born    atomic.Bool
 }
@@ -72,6 +74,9 @@ func (p *process) copied(l lease.Lease) {
 	c := w.newProcess(m)
 	c.task, c.release, c.copyOf, c.misfit = p.task, p.release, p, false
 	c.origin = &origin{node: l.NodeID, item: item, session: l.Holder, version: strconv.FormatInt(l.Version, 10), renewal: l.Renewal}
+	if made := p.stamped.Load(); made != nil && made.node == l.NodeID {
+		c.origin.stamped = made.ms
+	}
 	c.lag.Store(int64(lag))
 	if m.intN(2) == 0 {
 		same := &pair{}
@@ -158,6 +163,9 @@ func (o *origin) asOriginal(body []byte) []byte {
 	}
 	if json.Unmarshal(body, &in) == nil && json.Unmarshal(in["ExpressionAttributeValues"], &values) == nil && text(values[":version"]) == o.version {
 		body = o.count(in, "ExpressionAttributeValues", ":renewal", o.renewal)
+		if until, err := strconv.ParseInt(text(values[":reserved_until"]), 10, 64); err == nil && until < o.stamped && until >= 0 && bytes.Contains(body, []byte("REMOVE holder")) {
+			body = o.count(in, "ExpressionAttributeValues", ":reserved_until", o.stamped-until)
+		}
 	}
 	return bytes.ReplaceAll(body, []byte(o.mine), []byte(o.session))
 }

@@ -40,6 +40,7 @@ type process struct {
 	stopped  atomic.Bool  // it has waited while its machine was paused
 	lag      atomic.Int64 // ns by which its clocks are behind those of its machine
 	sinks    atomic.Int64 // log lines and hooks that are blocked now
+	stamped  atomic.Pointer[stamped]
 
 	belief history.Event // as last witnessed; guarded by World.beliefs
 	held   history.Event // the node ID and version that it last held; guarded by World.beliefs
@@ -50,6 +51,22 @@ type process struct {
 	saidAt  time.Time       // when the last event was told
 	renewed time.Time       // when a write of its lease was last applied
 	answers [2]time.Time    // when the last two renewals were answered, latest first
+}
+
+// stamped has the latest millisecond of the IDs that a process has made with a node ID.
+type stamped struct {
+	node int
+	ms   int64
+}
+
+// stamps records the millisecond of an ID.
+func (p *process) stamps(node int, ms int64) {
+	for {
+		old := p.stamped.Load()
+		if old != nil && old.node == node && old.ms >= ms || p.stamped.CompareAndSwap(old, &stamped{node, ms}) {
+			return
+		}
+	}
 }
 
 func (w *World) newProcess(m *machine) *process {

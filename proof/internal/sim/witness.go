@@ -162,6 +162,7 @@ func (w *World) witnessID(p *process, id snowflake.ID) {
 		w.widths.Unlock()
 	}
 	w.judgeStamp(p, parts.Time)
+	p.stamps(parts.Node, parts.Time.UnixMilli())
 	w.note(history.Event{Kind: history.Stamp, Who: p.number, Node: parts.Node, ID: int64(id), MS: parts.Time.UnixMilli()})
 }
 

@@ -213,7 +213,12 @@ func (d *doctor) checkRoom(l *listed) {
 	case s.Held >= s.Capacity && s.Held > 0:
 		d.add("room", problem, text+": no task can start; "+how, fix)
 	case claimable == 0 && s.Capacity > 0: // as after crashes, or before a floor
-		d.add("room", warning, fmt.Sprintf("%s, and all others are still reserved: no task can start before %s; for more room until then, %s", text, stamp(first), how), fix)
+		text = fmt.Sprintf("%s, and all others are still reserved: no task can start before %s", text, stamp(first))
+		if l.Pool.Floor.Before(first) {
+			d.add("room", warning, text+"; for more room until then, "+how, fix)
+		} else { // Invariant: no advice that does not help. New node IDs begin at the floor, too
+			d.add("room", warning, text+"; a larger pool has no room sooner, since new node IDs begin at the floor, "+stamp(l.Pool.Floor), "")
+		}
 	case 100*s.Held >= nearlyFull*max(s.Capacity, 1):
 		d.add("room", warning, text+"; "+how, fix)
 	default:

@@ -261,6 +261,9 @@ func TestDoctor(t *testing.T) {
 			w.put(number(0, soon, nil))
 			w.put(number(1, long, map[string]any{"reserved_until": time.Date(2150, 1, 2, 3, 4, 5, 0, time.UTC).UnixMilli()}))
 		}, "room", warning, "1 of 2 node IDs are held, and all others are still reserved: no task can start before 2150-01-02T03:04:05.000Z", "nodelease resize --size 4"},
+		{"all before the floor", func(w *ward) {
+			w.seedAs("orders", leasepool.Spec{Size: 2, Floor: time.Now().Add(time.Hour)})
+		}, "room", warning, "; a larger pool has no room sooner, since new node IDs begin at the floor, ", ""},
 		{"the layout is exhausted", func(w *ward) {
 			w.seedAs("orders", leasepool.Spec{Size: 2, Layout: two})
 			w.put(number(0, soon, nil))

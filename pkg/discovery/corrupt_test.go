@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -165,6 +166,59 @@ func TestRegisterBesideACorruptEntry(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Entries of the last holder that were broken by hand keep the next holder only from their
+// own places, whichever place comes first.
+func TestBrokenEntryKeepsItsOwnPlaceOnly(t *testing.T) {
+	for name, addresses := range map[string]types.AttributeValue{"corrupt": str("by hand"), "a version that is too high": nil} {
+		t.Run(name, func(t *testing.T) {
+			client := dynamotest.Embedded(t)
+			table := dynamotest.CreateTable(t, client)
+			s := NewTable(client, table)
+			if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+				t.Fatal(err)
+			}
+			a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = a.Close() })
+			before := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
+			register(t, before, a, Service{"broken", at(1)})
+			broken := raw(t, client, table, "orders#svc#broken", a.NodeID())
+			broken["version"] = &types.AttributeValueMemberN{Value: "9"}
+			if addresses != nil {
+				broken["addresses"] = addresses
+			}
+			if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			// A failed turn is logged after its last write.
+			d := directory(t, Config{Store: s, Pool: "orders", Logger: slog.New(canceling{slog.DiscardHandler, cancel})})
+			if err := d.Register(ctx, a, Service{"a", at(2)}, Service{"broken", at(2)}, Service{"z", at(2)}); err == nil {
+				t.Error("got no error, want that one place is not registered")
+			}
+			reader := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
+			wantPorts(t, service(t, reader, "a"), 2)
+			wantPorts(t, service(t, reader, "z"), 2)
+		})
+	}
+}
+
+// canceling is a logger that cancels a context when something is logged.
+type canceling struct {
+	slog.Handler
+	cancel context.CancelFunc
+}
+
+func (c canceling) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c canceling) Handle(context.Context, slog.Record) error {
+	c.cancel()
+	return nil
 }
 
 // raw returns an item as it is in the table.

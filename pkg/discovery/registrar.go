@@ -142,10 +142,15 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 	if err := r.list(wanted); err != nil {
 		return err
 	}
+	var kept error // by entries that somebody broke
 	for _, p := range slices.Sorted(maps.Keys(wanted)) {
 		if a := wanted[p]; r.written[p] != a {
+			// Invariant (liveness): a broken entry keeps this process from its own place only.
 			r.written[p] = nil
-			if err := r.put(p.in(r.dir.cfg.Pool), record{Address: (*entries.Address)(a)}); err != nil {
+			if err := r.put(p.in(r.dir.cfg.Pool), record{Address: (*entries.Address)(a)}); r.isBroken(err) {
+				kept = errors.Join(kept, err)
+				continue
+			} else if err != nil {
 				return err
 			}
 			r.written[p] = a
@@ -158,26 +163,22 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 	// A list names only what its holder offers, because Names returns all that is in it, and
 	// what is broken.
 	if all := r.places(wanted); r.listed == nil || len(r.listed) > len(all) {
-		return r.writeList(all)
+		return errors.Join(kept, r.writeList(all))
 	}
-	return nil
+	return kept
 }
 
 // withdraw clears the entries that are no longer wanted. An entry that somebody broke, so
 // that it seems to be newer, stays, as it does in a sweep: it must not keep the holder of
 // this node ID from registering.
-//
-// Invariant: while the lease is held, no later holder exists, so an entry with a higher
-// version was broken, even if it can be decoded.
 func (r *registrar) withdraw(wanted map[place]*Address) error {
 	for _, p := range slices.Sorted(maps.Keys(r.written)) {
 		if wanted[p] != nil || r.broken[p] {
 			continue
 		}
 		err := r.put(p.in(r.dir.cfg.Pool), record{})
-		var newer *newerError
 		switch {
-		case errors.As(err, &newer) && (newer.now.Corrupt != nil || newer.now.Version > r.session.version && r.held()):
+		case r.isBroken(err):
 			r.broken[p] = true
 			r.dir.cfg.Logger.Warn("discovery: a corrupt entry stays until it is deleted", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
 		case err != nil:
@@ -187,6 +188,15 @@ func (r *registrar) withdraw(wanted map[place]*Address) error {
 		}
 	}
 	return nil
+}
+
+// isBroken reports whether err is the refusal by an entry that somebody broke.
+//
+// Invariant: while the lease is held, no later holder exists, so an entry with a higher
+// version was broken, even if it can be decoded.
+func (r *registrar) isBroken(err error) bool {
+	var newer *newerError
+	return errors.As(err, &newer) && (newer.now.Corrupt != nil || newer.now.Version > r.session.version && r.held())
 }
 
 // held reports whether the agent still has the session's lease.

@@ -148,15 +148,16 @@ func TestOddMapsAreReplaced(t *testing.T) {
 }
 
 // An item with a fraction in its key is between two node IDs. A reader reports it and reads
-// on, so that a raise reaches the node IDs after it, in each group.
+// on, so that a raise reaches the node IDs after it, in each group. A seed creates the node ID
+// before it.
 func TestFractionInTheKey(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
 		pool := leasepool.Open(protocol.NewDynamoDB(client, table), "orders")
-		if _, err := pool.Seed(t.Context(), leasepool.Spec{Size: 300}); err != nil {
-			t.Fatal(err)
-		}
 		for group, node := range map[string]string{"orders#0": "7.5", "orders#1": "260.5"} {
 			put(t, client, table, attributes{"pool_group": s(group), "node_id": n(node), "version": n("1"), "reserved_until": n("1700000000000")})
+		}
+		if _, err := pool.Seed(t.Context(), leasepool.Spec{Size: 300}); err != nil {
+			t.Fatal(err)
 		}
 		to := time.Now().Add(time.Minute).Truncate(time.Millisecond)
 		c, err := pool.Raise(t.Context(), to)

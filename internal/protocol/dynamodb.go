@@ -209,6 +209,9 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 			}
 			l, err := decodeLease(Key{pool, n}, av)
 			var corrupt *CorruptError
+			if key := numberOf(av[sortKey]); errors.As(err, &corrupt) && key != strconv.Itoa(n) {
+				corrupt.Err = fmt.Errorf("%w: node_id is %.40s", ErrForeignKey, key)
+			}
 			switch {
 			case n/GroupSize != group:
 				g.Corrupt = append(g.Corrupt, &CorruptError{Pool: pool, NodeID: n, Err: fmt.Errorf("it is stored in group %d", group)})
@@ -298,6 +301,10 @@ func replicated(t *types.TableDescription) bool {
 	}
 	return false
 }
+
+// ErrForeignKey is wrapped by the error of an item in a group's partition whose key is not a
+// whole number. It is not the item of the node ID that its [CorruptError] has.
+var ErrForeignKey = errors.New("a foreign item")
 
 // nodeOf returns the node ID of an item of a group.
 //

@@ -220,8 +220,12 @@ func (s *sweep) seedGroup(ctx context.Context, c *Changes, item protocol.PoolIte
 				}
 			}
 		}
+		// Invariant (S1): a foreign item stands for no node ID. Otherwise the node ID would be
+		// missing after a raise, and could begin before the floor when somebody creates it.
 		for _, corrupt := range g.Corrupt {
-			there[corrupt.NodeID] = true
+			if !errors.Is(corrupt, protocol.ErrForeignKey) {
+				there[corrupt.NodeID] = true
+			}
 		}
 		applied := true
 		for _, i := range rand.Perm(max(high-low, 0)) {

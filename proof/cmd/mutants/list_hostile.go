@@ -25,6 +25,7 @@ var hostileMutants = []mutant{
 	{"hostile: pages have no end", boundsFile, `if p.read += len(page.Items); p.read > p.Most {`, `if p.read += len(page.Items); false {`, protocolOwn},
 	{"hostile: foreign items of a partition are read to their end", "internal/protocol/dynamodb.go", `return g, nil // the rest is not of this group either`, `continue`, protocolOwn},
 	{"hostile: the whole session is shown", "internal/text/session.go", `return "…" + end`, `return s`, "./internal/text"},
+	{"hostile: a key that is a fraction keeps a node ID from being created", "pkg/lease/leasepool/seed.go", `if !errors.Is(corrupt, protocol.ErrForeignKey) {`, `if true {`, protocolOwn},
 	{"hostile: a key that is a fraction hides the rest of its group", "internal/protocol/dynamodb.go", `if n >= end {`, `if true {`, protocolOwn},
 	{"hostile: the page shows a cluster's session", "cmd/nodelease/internal/ui/state.go", `value = text.Session(value)`, `_ = value`, pageOwn},
 	{"hostile: a cluster's check shows the session", "pkg/cluster/health.go", `gate.Session(v.self.SessionID)`, `gate.Line(v.self.SessionID)`, clusterOwn},

@@ -77,12 +77,13 @@ func (a *Agent) readEither(ctx context.Context) (p protocol.PoolItem, at exchang
 // long, as where a connection had to be made. hinted reports whether p is a card.
 //
 // Invariant: the clock is not compared by a first answer that took long, because it may be off
-// by as much more as the answer took (S2). An item is not replaced by a card, which may be older.
+// by as much more as the answer took (S2). And no older card replaces what this agent has read.
 func (a *Agent) soon(ctx context.Context, p protocol.PoolItem, at exchange, hinted bool) (protocol.PoolItem, exchange, bool, error) {
 	if took := at.answered.mono - at.sent.mono; took <= a.cfg.timings().MaxSkew() || p.ServerTime.IsZero() {
 		return p, at, hinted, nil
 	}
 	if hinted {
+		a.pool, a.hinted = p, true // so that readHint uses no older card
 		return a.readEither(ctx)
 	}
 	p, at, err := a.readPool(ctx)

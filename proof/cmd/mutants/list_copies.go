@@ -64,6 +64,7 @@ var copyMutants = []mutant{
 	if err := a.checkClock(at, pool.ServerTime); err != nil {`, clocksOwn},
 	{"a slow card costs a read of the pool's item", "pkg/lease/pool.go", `	if hinted {`, `	if hinted && false {`, herdsOwn},
 	{"a card replaces the item that was read slowly", "pkg/lease/pool.go", `	if hinted {`, `	if hinted || true {`, herdsOwn},
+	{"an older card replaces the one that was read slowly", "pkg/lease/pool.go", `		a.pool, a.hinted = p, true // so`, `		// so`, herdsOwn},
 	{"a slow connection hides a lead", "pkg/lease/pool.go", `took <= a.cfg.timings().MaxSkew() ||`, `took <= time.Hour ||`, clocksOwn},
 	{"a slow new connection hides a jump", "pkg/lease/jump.go", `p, at, _, err = a.soon(ctx, p, at, false)`, `_ = a`, clocksOwn},
 	{"a clock that jumped is compared with a reading after the answer", "pkg/lease/jump.go", `a.compared = at

@@ -13,7 +13,7 @@ var copyMutants = []mutant{
 	}
 `, ``, leaseOwn},
 	{"a claim in a glitch stays ahead", renew, `	a.checkFloor(ctx)
-	return true`, `	return true`, leaseOwn},
+	return true`, `	return true`, clocksOwn},
 	{"a glitch that ends before the answer to a claim is not noticed", renew, `early := a.over == nil && a.tooEarly(at)`, `early := false`, clocksOwn},
 	{"Start waits for a node ID that was given up", start, `case <-renewed:`, `case <-map[bool]<-chan struct{}{true: renewed}[false]:`, clocksOwn},
 	{"Start returns while another node ID is claimed", start, `case over != nil: //`, `case false: //`, clocksOwn},

@@ -65,6 +65,9 @@ func (a *Agent) jumped(wall time.Time, mono time.Duration) bool {
 func (a *Agent) compareAgain(ctx context.Context) error {
 	p, at, err := a.readPool(ctx)
 	if err == nil {
+		p, at, _, err = a.soon(ctx, p, at, false)
+	}
+	if err == nil {
 		err = a.checkClock(at, p.ServerTime)
 	}
 	return err

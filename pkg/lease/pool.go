@@ -73,6 +73,23 @@ func (a *Agent) readEither(ctx context.Context) (p protocol.PoolItem, at exchang
 	return p, at, hinted, err
 }
 
+// soon returns p, which was read at the exchange at, or reads it once more if its answer took
+// long, as where a connection had to be made. hinted reports whether p is a card.
+//
+// Invariant: the clock is not compared by a first answer that took long, because it may be off
+// by as much more as the answer took (S2). And no older card replaces what this agent has read.
+func (a *Agent) soon(ctx context.Context, p protocol.PoolItem, at exchange, hinted bool) (protocol.PoolItem, exchange, bool, error) {
+	if took := at.answered.mono - at.sent.mono; took <= a.cfg.timings().MaxSkew() || p.ServerTime.IsZero() {
+		return p, at, hinted, nil
+	}
+	if hinted {
+		a.pool, a.hinted = p, true // so that readHint uses no older card
+		return a.readEither(ctx)
+	}
+	p, at, err := a.readPool(ctx)
+	return p, at, false, err
+}
+
 // verify reads the pool's item and uses it in place of the card that was used so far.
 func (a *Agent) verify(ctx context.Context) error {
 	p, _, err := a.readPool(ctx)

@@ -451,3 +451,23 @@ func TestFirstRenewal(t *testing.T) {
 		})
 	}
 }
+
+// In a long outage, a renewal asks for no more than the last of a limited number of values. Once
+// one is confirmed, the agent renews at once, so that it has reserved as much as at other times.
+func TestRenewsAtOnceAfterALongOutage(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		cfg := fixture.Config(s)
+		cfg.Reserve = time.Hour
+		a := fixture.Start(t, cfg)
+		s.SetOutage(errors.New("away"))
+		fixture.Wait(10 * time.Minute)
+		renewed := a.Renewed()
+		s.SetOutage(nil)
+		<-renewed
+		fixture.Wait(time.Millisecond)
+		if left := time.Until(fixture.Item(t, s, 0).ReservedUntil); left < time.Hour-time.Second {
+			t.Errorf("got %v reserved just after the outage, want an hour", left)
+		}
+	})
+}

@@ -157,11 +157,6 @@ func (a *Agent) check(ctx context.Context, known *protocol.Verdict) error {
 func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	began := a.clock.Monotonic()
 	pool, at, hinted, err := a.readEither(ctx)
-	// Invariant: the clock is compared by an answer that came soon, because it may be off by as
-	// much more as the answer took (S2). The first answer takes long where its connection does.
-	if took := at.answered.mono - at.sent.mono; err == nil && took > a.cfg.timings().MaxSkew() && !pool.ServerTime.IsZero() {
-		pool, at, hinted, err = a.readEither(ctx)
-	}
 	if err == nil || ctx.Err() == nil { // checked even after an error, since a problem with the table is more specific
 		if wrong := a.check(ctx, pool.Verdict); wrong != nil {
 			return wrong
@@ -172,6 +167,9 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 			return err
 		}
 		pool, at, err = a.readPool(ctx)
+	}
+	if err == nil {
+		pool, at, hinted, err = a.soon(ctx, pool, at, hinted)
 	}
 	if err != nil {
 		return err

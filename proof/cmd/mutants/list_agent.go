@@ -16,12 +16,12 @@ var agentMutants = []mutant{
 	{"a renewal that kept something else is confirmed", store, `if err == nil && applied && !kept(w, l) {`, `if false {`, protocols},
 	{"a copy that renews in step goes unnoticed", term, `cur.Renewal == t.asked && !t.sent(cur):`, `false:`, leaseOwn},
 	{"who sees a copy keeps the lease from no one", renew, `			a.expose(ctx, t, res.Lease)
-`, ``, leaseOwn},
-	{"who sees a copy hands its milliseconds on", term, `protocol.Latest(cur.ReservedUntil, t.Lease.ReservedUntil)`, `t.Lease.NotBefore`, leaseOwn},
-	{"who sees a copy forgets its own milliseconds", term, `protocol.Latest(cur.ReservedUntil, t.Lease.ReservedUntil)`, `cur.ReservedUntil`, leaseOwn},
+`, ``, copiesOwn},
+	{"who sees a copy hands its milliseconds on", term, `protocol.Latest(cur.ReservedUntil, t.Lease.ReservedUntil)`, `t.Lease.NotBefore`, copiesOwn},
+	{"who sees a copy forgets its own milliseconds", term, `protocol.Latest(cur.ReservedUntil, t.Lease.ReservedUntil)`, `cur.ReservedUntil`, copiesOwn},
 	{"release of a copy's renewal", dynamo, `AND version = :version AND renewal <= :renewal",`, `AND version = :version AND :renewal = :renewal",`, stores},
 	{"release of a renewal that may be a copy's", term, `if t.ours(cur) && t.sent(cur) {`, `if t.ours(cur) && cur.Renewal == t.asked {`, leaseOwn},
-	{"a claim that a copy renewed is ours", term, `res.Lease.Holder == w.Session && res.Lease.Renewal == 0:`, `res.Lease.Holder == w.Session:`, leaseOwn},
+	{"a claim that a copy renewed is ours", term, `res.Lease.Holder == w.Session && res.Lease.Renewal == 0:`, `res.Lease.Holder == w.Session:`, copiesOwn},
 	{"the queue of events has no bound", outletFile, `if len(o.queue) == outletRoom {`, `if false {`, leaseOwn},
 	{"a hook that panics ends the process", outletFile, `if r := recover(); r != nil {`, `if r := any(nil); r != nil {`, leaseOwn},
 	{"a hook that ends its goroutine hears nothing more", outletFile, `if !ended {`, `if !ended && false {`, leaseOwn},
@@ -47,7 +47,7 @@ var agentMutants = []mutant{
 	{"an old page is believed twice", "internal/tenure/search.go", `return known && now-at < oldest`, `return known && now-at < 0`, leaseOwn},
 	{"a suspension whose end was dropped goes on", "pkg/lease/leaseotel/metrics.go", `if e.Left > 0 {`, `if false {`, "./pkg/lease/leaseotel"},
 	{"a read of the pool counts as a claim", "pkg/lease/leaseotel/metrics.go", `lease.EventUnanswered && claiming:`, `lease.EventUnanswered && (claiming || true):`, "./pkg/lease/leaseotel"},
-	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, leaseOwn},
+	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, outagesOwn},
 	{"a start does not wait for errors to pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if true {`, leaseOwn},
 	{"a start waits for what cannot pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if err == nil || left <= 0 {`, leaseOwn},
 	{"long leases are a clock behind", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if o.Next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, leaseOwn},
@@ -62,7 +62,7 @@ var agentMutants = []mutant{
 	{"an outage begins anew with each unanswered request", "internal/tenure/outage.go", `case !answered && !o.down:`, `case !answered:`, leaseOwn},
 	{"on a bad line expired leases are left alone forever", "internal/tenure/outage.go", ` && now >= o.until {`, ` {`, "./internal/tenure"},
 	{"suspended holders ask as often as they can", renew, `	least, most := suspendedPause(`, `	least, most := 100*time.Millisecond, time.Second
-	_, _ = suspendedPause(`, leaseOwn},
+	_, _ = suspendedPause(`, outagesOwn},
 	{"a suspended holder takes longer than a twentieth", renew, `left/20), time.Second)`, `left/20), 2*time.Second)`, outagesOwn},
 	{"a claim after a loss has the old metadata", claim, `	a.announce(ctx)
 	a.mu.Lock()
@@ -82,8 +82,8 @@ var agentMutants = []mutant{
 	{"an agent on a restored machine goes on", renew, `		if a.timeline.Copied() {
 			a.lose(`, `		if false {
 			a.lose(`, copiesOwn},
-	{"a restored machine relies on its lease", agent, `case a.timeline.Copied():`, `case false:`, leaseOwn},
-	{"a restored machine releases the original's lease", closing, `if copied {`, `if copied && false {`, leaseOwn},
+	{"a restored machine relies on its lease", agent, `case a.timeline.Copied():`, `case false:`, copiesOwn},
+	{"a restored machine releases the original's lease", closing, `if copied {`, `if copied && false {`, copiesOwn},
 	{"slow credentials are no credentials", "internal/protocol/awserr.go", `case slowCredentials(err):`, `case false:`, protocols},
 	{"a lease that expired in a suspended machine goes on", renew, `	if a.cfg.OnExpiry == Stop && !t.Held(a.clock.Monotonic()) {
 		a.expireNow(t)

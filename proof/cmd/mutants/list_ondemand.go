@@ -45,11 +45,11 @@ var onDemandMutants = []mutant{
 	{"an ID outside of an invocation", inLambda, `if lc, ok := lambdacontext.FromContext(ctx); !ok || lc.AwsRequestID == "" {`, `if lc, ok := lambdacontext.FromContext(ctx); false && (!ok || lc.AwsRequestID == "") {`, lambdaOwn},
 	{"an ID after its invocation", inLambda, `if err := ctx.Err(); err != nil {`, `if err := ctx.Err(); false {`, lambdaOwn},
 	{"an invocation's deadline is no evidence", inLambda, `a.node.Witness(at)`, `_ = at`, lambdaOwn},
-	{"what each clock has shown is not added up", naps, `if since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery {`, `if false {`, leaseOwn},
-	{"a clock that was set back hides what it shows next", naps, `since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery`, `since >= lookEvery`, leaseOwn},
-	{"a claim in doubt is as old as the last deadline", naps, `if u := a.pending(); u != nil && mono`, `if u := a.pending(); false && mono`, leaseOwn},
-	{"a renewal without an answer fails those who wait", flights, `case good && ctx.Err() == nil:`, `case false && good:`, leaseOwn},
-	{"renewals while the last holder's span goes on", flights, `case !a.fresh() &&`, `case !a.good() &&`, leaseOwn},
+	{"what each clock has shown is not added up", naps, `if since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery {`, `if false {`, napsOwn},
+	{"a clock that was set back hides what it shows next", naps, `since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery`, `since >= lookEvery`, napsOwn},
+	{"a claim in doubt is as old as the last deadline", naps, `if u := a.pending(); u != nil && mono`, `if u := a.pending(); false && mono`, napsOwn},
+	{"a renewal without an answer fails those who wait", flights, `case good && ctx.Err() == nil:`, `case false && good:`, napsOwn},
+	{"renewals while the last holder's span goes on", flights, `case !a.fresh() &&`, `case !a.good() &&`, napsOwn},
 	{"a call waits for a clock that was set back", naps, `if left > a.latestStart() {`, `if false {`, clocksOwn},
 	{"a wrong TTL is reported by options that nobody has set", onDemand, `min(max(cfg.TTL.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTTL)`, `cfg.TTL`, leaseOwn},
 	{"a generator is made until the deadline", onDemand, `context.WithCancelCause(wait)`, `context.WithCancelCause(ctx)`, napsOwn},
@@ -59,9 +59,9 @@ var onDemandMutants = []mutant{
 		if f,`, `		case <-ctx.Done():
 			return o.late(context.Cause(ctx))
 		}
-		if f,`, leaseOwn},
+		if f,`, napsOwn},
 	{"each use asks beside an open widening", flights, `				a.beRested()
-`, ``, leaseOwn},
+`, ``, napsOwn},
 	{"many IDs wait for a clock that was set back", inLambda, `if dst[0], err = g.Next(); err != nil {`, `if dst[0], err = g.a.ids.Load().NextContext(g.ctx); err != nil {`, lambdaOwn},
 	{"a holder that sleeps is late", "cmd/nodelease/internal/ui/state.go", `n.Held && !n.OnDemand && n.TTL`, `n.Held && n.TTL`, "./cmd/nodelease/internal/ui"},
 	{"an ID that met a freeze is not tried again", inLambda, `	if errors.Is(err, snowflake.ErrFenced) {

@@ -50,7 +50,7 @@ var snowflakeMutants = []mutant{
 	t.seal()`, `	t.seal()`, ids},
 	{"a bind takes note of the copy", timeline, `tm.era, tm.generation = era, t.known.Load()`, `tm.era, tm.generation = era, t.generation()`, ids},
 	{"a claim has no ceiling", term, `Ceiling: t.Ceiling(t.Lease.ExpiresAt.Add(-t.ttl),`, `Ceiling: t.Ceiling(t.Lease.ExpiresAt.Add(1e16),`, leaseOwn},
-	{"a renewal does not lift the ceiling", renew, `	a.timeline.SetCeiling(`, `	_ = (`, leaseOwn},
+	{"a renewal does not lift the ceiling", renew, `	a.timeline.SetCeiling(`, `	_ = (`, clocksOwn},
 	{"a copied block goes unnoticed by vet", block, `	_    noCopy    // two copies would hand out the same tickets
 `, ``, ids},
 	{"a tick past the end wraps around", reserve, `		tick = min(tick, g.ticks)

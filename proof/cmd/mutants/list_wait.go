@@ -23,19 +23,19 @@ var waitMutants = []mutant{
 			_, err = notes.Note(ctx, a.cfg.Pool)
 		}
 		a.offer(ctx, t.Lease.NodeID)
-`, "./pkg/lease"},
-	{"a silent note holds Close up", awaiting, `const offerLimit = time.Second / 2`, `const offerLimit = time.Hour`, "./pkg/lease"},
-	{"what a copy gave back is left in the note", closing, `if _, whole := freed.(protocol.Release); whole {`, `if freed != nil {`, "./pkg/lease"},
-	{"what was left is claimed without a look", awaiting, `if a.isFree(ctx, w, node) {`, `if true {`, "./pkg/lease"},
+`, herdsOwn},
+	{"a silent note holds Close up", awaiting, `const offerLimit = time.Second / 2`, `const offerLimit = time.Hour`, herdsOwn},
+	{"what a copy gave back is left in the note", closing, `if _, whole := freed.(protocol.Release); whole {`, `if freed != nil {`, herdsOwn},
+	{"what was left is claimed without a look", awaiting, `if a.isFree(ctx, w, node) {`, `if true {`, herdsOwn},
 	{"a denied note ends the wait", awaiting, `	case permanent(err), errors.As(err, &corrupt):
 		w.Off = true
 `, `	case permanent(err), errors.As(err, &corrupt):
-`, "./pkg/lease"},
-	{"one partition at its limit is an outage", awaiting, `protocol.Reason(err) == "throttled"`, `false`, "./pkg/lease"},
+`, herdsOwn},
+	{"one partition at its limit is an outage", awaiting, `protocol.Reason(err) == "throttled"`, `false`, herdsOwn},
 	{"two clocks correct each other at every poll", waiting, `if !w.note.Due(wall) || w.said && now-w.told < protocol.NoteSpan/2 {`, `if !w.note.Due(wall) {`, "./internal/tenure"},
 	{"each who waits writes", waiting, `if !w.note.Due(wall) || w.said`, `if w.said`, "./internal/tenure"},
 	{"polls do not back off", waiting, `func (w *Wait) Missed() { w.missed++ }`, `func (w *Wait) Missed() {}`, "./internal/tenure"},
-	{"what was released before the note is not searched for", waiting, `again := w.recheck && w.Awaited(wall)`, `again := false`, "./pkg/lease"},
+	{"what was released before the note is not searched for", waiting, `again := w.recheck && w.Awaited(wall)`, `again := false`, herdsOwn},
 	{"an old offer counts", waiting, `return age.Abs() <= freshOffer`, `return age.Abs() >= 0`, "./internal/tenure"},
 	{"looks have no bound", waiting, `	w.looks--
 `, ``, "./internal/tenure"},

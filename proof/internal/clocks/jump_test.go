@@ -215,6 +215,30 @@ func TestSlowConnectionHidesNoLead(t *testing.T) {
 	})
 }
 
+// Between two attempts of a claim, the connection breaks and the clock steps 4 s ahead. A
+// slow new connection does not hide that: the clock is compared by an answer that comes soon,
+// and the claim is not sent again.
+func TestSlowReconnectionHidesNoJump(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, clock := fixture.NewNetwork(1), leasetest.NewClock(0)
+		store := &slowConnection{ToldTime: fixture.ToldTime{Network: s}}
+		store.made.Store(true)
+		fixture.Once[protocol.Claim](s, func(context.Context, func() (protocol.Result, error)) (protocol.Result, error) {
+			clock.Step(4 * time.Second)
+			store.made.Store(false)
+			return protocol.Result{}, errors.New("connection reset")
+		})
+		cfg := fixture.Config(store)
+		cfg.Clock = clock
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrClockSkew) {
+			t.Errorf("got %v, want %v", err, lease.ErrClockSkew)
+		}
+		if n := len(fixture.WritesOf[protocol.Claim](s)); n > 1 {
+			t.Errorf("got %d claims, want only the first", n)
+		}
+	})
+}
+
 // The answer to the claim of another node ID is lost, the pool becomes smaller, and the
 // clock steps by more than the limit, but is right again. The agent lives on.
 func TestJumpDuringAResize(t *testing.T) {

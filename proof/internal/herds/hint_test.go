@@ -260,15 +260,20 @@ func TestClockSkewByACard(t *testing.T) {
 	})
 }
 
-// slowCards is a table whose first answer with a card takes long.
+// slowCards is a table whose first answer with a card takes long. If then is set, it is called
+// before the second one.
 type slowCards struct {
 	*carded
+	then  func()
 	reads atomic.Int64
 }
 
 func (c *slowCards) Card(ctx context.Context, pool string, n int) (*protocol.PoolItem, error) {
-	if c.reads.Add(1) == 1 {
+	switch reads := c.reads.Add(1); {
+	case reads == 1:
 		time.Sleep(3 * time.Second) // virtual
+	case c.then != nil:
+		c.then()
 	}
 	p, err := c.carded.Card(ctx, pool, n)
 	if p != nil {
@@ -286,6 +291,66 @@ func TestSlowCardIsReadAgain(t *testing.T) {
 		fixture.Start(t, fixture.Config(slow))
 		if cards, items := slow.reads.Load(), s.items.Load(); cards != 2 || items > 0 {
 			t.Errorf("got %d reads of cards and %d of the pool's item, want 2 and none", cards, items)
+		}
+	})
+}
+
+// The card that is read after a slow first answer is older than the first one. The agent does
+// not go back to it, and reads the pool's item.
+func TestSlowCardIsNotReplacedByAnOlderOne(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, pool := newCarded(t, leasepool.Spec{Size: 8})
+		old, err := s.PoolItem(t.Context(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pool.Resize(t.Context(), leasepool.Spec{Size: 16}); err != nil {
+			t.Fatal(err)
+		}
+		s.forget()
+		fixture.Start(t, fixture.Config(&slowCards{carded: s, then: func() { s.Show(&old) }}))
+		if items := s.items.Load(); items != 1 {
+			t.Errorf("got %d reads of the pool's item, want 1", items)
+		}
+	})
+}
+
+// slowItem is a table whose first answer with the pool's item takes long. Meanwhile, its cards
+// become readable, and show an old item.
+type slowItem struct {
+	*carded
+	old protocol.PoolItem
+}
+
+func (c *slowItem) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := c.carded.PoolItem(ctx, pool)
+	if c.items.Load() == 1 {
+		time.Sleep(3 * time.Second) // virtual
+		c.Show(&c.old)
+		c.Fail(nil)
+	}
+	p.ServerTime = time.Now()
+	return p, err
+}
+
+// After a slow answer with the pool's item, the clock is compared by the item once more, and
+// not by a card, which may be older than what the agent has read.
+func TestSlowItemIsReadAgain(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, pool := newCarded(t, leasepool.Spec{Size: 8})
+		old, err := s.PoolItem(t.Context(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pool.Resize(t.Context(), leasepool.Spec{Size: 16}); err != nil {
+			t.Fatal(err)
+		}
+		s.forget()
+		s.Fail(lease.ErrAccess)
+		before := s.Reads()
+		fixture.Start(t, fixture.Config(&slowItem{s, old}))
+		if cards, items := s.Reads()-before, s.items.Load(); cards != 1 || items != 2 {
+			t.Errorf("got %d reads of cards and %d of the pool's item, want 1 and 2", cards, items)
 		}
 	})
 }

@@ -220,7 +220,7 @@ func (s *sweep) seedGroup(ctx context.Context, c *Changes, item protocol.PoolIte
 				}
 			}
 		}
-		// Invariant (S1): a foreign item stands for no node ID. Otherwise the node ID would be
+		// Invariant (S1): a foreign item is not the item of a node ID. Otherwise the node ID would be
 		// missing after a raise, and could begin before the floor when somebody creates it.
 		for _, corrupt := range g.Corrupt {
 			if !errors.Is(corrupt, protocol.ErrForeignKey) {

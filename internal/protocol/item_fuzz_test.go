@@ -90,7 +90,7 @@ func strange(data []byte, names ...string) attributes {
 }
 
 func strangeItem(data []byte) attributes {
-	av := strange(data, "holder", "task", "version", "renewal", "expires_at", "lease_ms", "not_before", "reserved_until", "widen_try", "retired", "metadata")
+	av := strange(data, "holder", "task", "version", "renewal", "expires_at", "lease_ms", "not_before", "reserved_until", "widen_try", "retired", "metadata", "resize", "on_demand", "taken_from", "previous")
 	for name, v := range itemKey(Key{"p", fuzzNode}) {
 		av[name] = v
 	}

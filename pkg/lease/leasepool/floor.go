@@ -27,8 +27,10 @@ func floor(t time.Time) (time.Time, error) {
 	return protocol.Latest(t, now), nil
 }
 
-// raiseFloor stores a floor in the pool's item before anything relies on the floor. No
-// node ID that any process creates later begins before the floor.
+// raiseFloor stores a floor in the pool's item before anything relies on the floor. A
+// process that reads the item later creates no node ID that begins before the floor. One
+// that has read the item before may still do so, unless all node IDs exist, as after a
+// raise.
 func (p *Pool) raiseFloor(ctx context.Context, c *Changes, to time.Time) error {
 	w := protocol.RaiseFloor{Pool: p.Name, To: to}
 	if _, needed := w.Apply(&c.Pool); !needed {

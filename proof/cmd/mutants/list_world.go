@@ -62,14 +62,11 @@ func hasKey(av, key attributes) bool {
 		ceiling = a.ceiling
 	}
 `, ``, "world:deploys,glitch:28,16,8:10"},
-	{"world: a release after a glitch forgets what was stamped", renew, `		last = a.timeline.Seal()
-`, `		last = wall
-`, "world:deploys,glitch,waiting:9,9,12,9,9,9:10"},
 	{"world: a node looks before it is recorded", "pkg/cluster/session.go", `	if l.Metadata[metaSession] != n.now.self.SessionID {
 		n.cfg.Agent.RenewNow()
 		return errUnrecorded
 	}
-`, ``, "world:cluster,deploys:4,4,5,4,4:20"},
+`, ``, "world:cluster,deploys:7,7,7,7,4:20"},
 	{"world: listeners outlive the node", "pkg/cluster/close.go", `	close(n.done)
 	n.cancel()`, `	close(n.done)`, "world:cluster,operators,deploys:1,3,2:40"},
 	{"world: what a clock ahead left is never replaced", sharedFile, `Version: found.Version + 1, ReadAt`, `Version: at.UnixMilli(), ReadAt`, "world:discovery,glitch:3:10"},

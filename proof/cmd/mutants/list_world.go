@@ -62,11 +62,62 @@ func hasKey(av, key attributes) bool {
 		ceiling = a.ceiling
 	}
 `, ``, "world:deploys,glitch:28,16,8:10"},
-	{"world: a node looks before it is recorded", "pkg/cluster/session.go", `	if l.Metadata[metaSession] != n.now.self.SessionID {
-		n.cfg.Agent.RenewNow()
-		return errUnrecorded
+	{"world: a node looks before it is recorded", "pkg/cluster/node.go", `		if err := n.renewal(); err != nil {
+			return err
+		}
 	}
-`, ``, "world:cluster,deploys:7,7,7,7,4:20"},
+	v, _ := n.view()
+	// Invariant: each session begins at a later time than those in the heartbeats of the
+	// previous one, so that none of these, if it arrives late, replaces the new session. A
+	// backend may count milliseconds.
+	if v.self.SessionID != n.sender {
+		n.at, n.sender = n.at.Add(time.Millisecond), v.self.SessionID
+		n.published = nil // it may have been forgotten with the previous session
+	}
+	one, cancel := context.WithTimeout(ctx, n.cfg.Timeout/3)
+	defer cancel()
+	first, _ := LowestSession(v.state)
+	snap, err := n.cfg.Coordinator.Heartbeat(one, Beat{Self: v.self, At: n.at, Timeout: n.cfg.Timeout, Elect: n.cfg.Elect, Oldest: first.Same(v.self)})
+	if errors.Is(err, ErrDropped) {
+		if rotated := n.rotate(); rotated != nil {
+			n.end(rotated)
+		}
+	}
+	if err != nil {
+		return err
+	}
+`, `		if l, _ := n.cfg.Agent.Lease(); l.Version > 0 && l.Metadata[metaSession] == "" && !n.times.recorded {
+			n.mu.Lock()
+			n.ttl, n.now.self.NodeID, n.now.self.Version = l.TTL, l.NodeID, l.Version
+			n.mu.Unlock()
+		} else if err := n.renewal(); err != nil {
+			return err
+		}
+	}
+	v, _ := n.view()
+	// Invariant: each session begins at a later time than those in the heartbeats of the
+	// previous one, so that none of these, if it arrives late, replaces the new session. A
+	// backend may count milliseconds.
+	if v.self.SessionID != n.sender {
+		n.at, n.sender = n.at.Add(time.Millisecond), v.self.SessionID
+		n.published = nil // it may have been forgotten with the previous session
+	}
+	one, cancel := context.WithTimeout(ctx, n.cfg.Timeout/3)
+	defer cancel()
+	first, _ := LowestSession(v.state)
+	snap, err := n.cfg.Coordinator.Heartbeat(one, Beat{Self: v.self, At: n.at, Timeout: n.cfg.Timeout, Elect: n.cfg.Elect, Oldest: first.Same(v.self)})
+	if errors.Is(err, ErrDropped) {
+		if rotated := n.rotate(); rotated != nil {
+			n.end(rotated)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if !snap.has(v.self) {
+		snap.Members = append([]Member{v.self}, snap.Members...)
+	}
+`, "world:cluster,deploys:1,2,3,4:10"},
 	{"world: listeners outlive the node", "pkg/cluster/close.go", `	close(n.done)
 	n.cancel()`, `	close(n.done)`, "world:cluster,operators,deploys:1,3,2:40"},
 	{"world: what a clock ahead left is never replaced", sharedFile, `Version: found.Version + 1, ReadAt`, `Version: at.UnixMilli(), ReadAt`, "world:discovery,glitch:3:10"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ func (p *process) takePart(ctx context.Context) {
 		return
 	}
 	m.node = n
+	p.judgeRecorded()
 	p.member.Store(m)
 	defer func() {
 		p.member.Store(nil)
@@ -89,6 +91,24 @@ func (p *process) judgeListener() error {
 		return fmt.Errorf("the listener that leads works on though the node is down: %w", errors.Join(m.node.Err(), p.agent.Err()))
 	}
 	return nil
+}
+
+// judgeRecorded checks that a node is recorded before it reads the others: when Start has
+// returned, the table has the node's session, so that all who read later see the node. A copy
+// renews without the session.
+func (p *process) judgeRecorded() {
+	l, err := p.agent.Lease()
+	if err != nil || p.Plan.has("copies") || p.World.isBroken(l.NodeID) {
+		return
+	}
+	item := p.network.item(l.NodeID)
+	var said struct {
+		M map[string]struct{ S string }
+	}
+	_ = json.Unmarshal(item["metadata"], &said) // without metadata, there is no session
+	if text(item["holder"]) == l.Holder && text(item["version"]) == strconv.FormatInt(l.Version, 10) && said.M["session_id"].S == "" {
+		p.World.fail(fmt.Errorf("process %d is a member of the cluster, and the table does not have its session", p.number))
+	}
 }
 
 // judgeKnown checks the promise of WaitKnown: no member without troubles believes that an

@@ -36,7 +36,7 @@ const (
 	maxKey = 13 << 10
 	// maxDepth is more than the 32 levels that DynamoDB stores, doubled for their types.
 	maxDepth = 100
-	// tinyBytes is far below each limit above, and more than the answer to a write of one lease.
+	// tinyBytes is more than the answer to a write of one lease.
 	tinyBytes = 4 << 10
 )
 
@@ -61,19 +61,41 @@ type trimmer struct {
 }
 
 // trim reads an answer to its end, bounded as above. An answer that is too small to exceed
-// a limit is not looked into.
+// another limit than maxDepth is copied as it is.
 func trim(r io.Reader) ([]byte, error) {
-	tiny := make([]byte, tinyBytes)
-	n, err := io.ReadFull(r, tiny)
-	switch tiny = tiny[:n]; {
-	case err == nil:
-		return trimAll(io.MultiReader(bytes.NewReader(tiny), r))
-	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+	body := bytes.NewBuffer(make([]byte, 0, tinyBytes))
+	_, err := body.ReadFrom(io.LimitReader(r, smallBytes))
+	switch {
+	case err != nil:
 		return nil, err
-	case n > 0 && tiny[0] == '{' && bytes.Count(tiny, []byte("{"))+bytes.Count(tiny, []byte("[")) <= maxDepth:
-		return tiny, nil
+	case body.Len() < smallBytes && shallow(body.Bytes()):
+		return body.Bytes(), nil
 	}
-	return trimAll(bytes.NewReader(tiny))
+	return trimAll(io.MultiReader(body, r))
+}
+
+// shallow reports whether an answer is a JSON object of at most maxDepth levels, as far as
+// its brackets show.
+func shallow(answer []byte) bool {
+	depth := 0
+	for i := 0; i < len(answer); i++ {
+		switch answer[i] {
+		case '"': // skip the string, whose brackets do not count
+			for i++; i < len(answer) && answer[i] != '"'; i++ {
+				if answer[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		if depth < 1 || depth > maxDepth {
+			return depth == 0 && i == len(answer)-1
+		}
+	}
+	return false
 }
 
 // trimAll is trim for answers of any size.

@@ -160,6 +160,7 @@ func TestTrimEnds(t *testing.T) {
 		"a key":             io.MultiReader(strings.NewReader(`{"Item":{"node_id":{"N":"`), &endless{text: "1"}),
 		"levels":            &endless{text: "["},
 		"few bytes":         strings.NewReader(`{"Item":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + "}"),
+		"brackets in texts": strings.NewReader(`{"Item":` + strings.Repeat("[", 60) + `"\"` + strings.Repeat("]", 59) + `",` + strings.Repeat("[", 60) + strings.Repeat("]", 60) + `,"` + strings.Repeat("[", 59) + `"` + strings.Repeat("]", 60) + "}"),
 		"ends":              strings.NewReader(`]`),
 		"nothing but names": io.MultiReader(strings.NewReader(`{"Item":{"`), &endless{text: "n"}),
 	} {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/ecs"
@@ -153,7 +154,7 @@ const module = "github.com/nodelease/nodelease"
 // release returns the version of this module in this program, or "" if the version is
 // unknown. The version of a development build is also treated as unknown, since it is the
 // same in different builds.
-func release() string {
+var release = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
@@ -164,4 +165,4 @@ func release() string {
 		}
 	}
 	return ""
-}
+})

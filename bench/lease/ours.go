@@ -29,7 +29,7 @@ func ours(endpoint string) contender {
 		if _, err := seeded.Tend(ctx); err != nil { // as the reaper function does
 			return nil, err
 		}
-		return pool{lease.NewDynamoDB(client, table), t}, nil
+		return pool{protocol.NewDynamoDB(client, table), t}, nil
 	}}
 }
 

@@ -22,8 +22,8 @@ func (p plainResult) ratio() float64 { return float64(p.renew) / float64(p.bare)
 
 func (p plainResult) claimRatio() float64 { return float64(p.claim) / float64(p.bare) }
 
-// comparePlain makes the three kinds of writes in turns, one write at a time, on items of
-// the same size.
+// comparePlain makes the three kinds of writes in turns, one write at a time, on items
+// with the same attributes.
 func comparePlain(ctx context.Context, endpoint string) (r plainResult, err error) {
 	client := newClient(endpoint, newMeter())
 	table, err := createTable(ctx, client, "pool_group", "node_id")
@@ -40,13 +40,16 @@ func comparePlain(ctx context.Context, endpoint string) (r plainResult, err erro
 			ExpiresAt: at.Add(time.Second), ReservedUntil: at.Add(2 * time.Second),
 		}
 	}
-	const key, session, warm, rounds = 0, "0190a6f2-7a58-7c2c-a1d1-3f6a1b9f3f10", 1000, 1000
+	const key, session, warm, rounds = 0, "0190a6f2-7a58-7c2c-a1d1-3f6a1b9f3f10", 4000, 2000
 	now := time.Now().Add(time.Hour)
 	if res, err := store.Write(ctx, claimOf(key, session, now)); err != nil || !res.Applied {
 		return r, fmt.Errorf("the claim: %+v, %w", res, err)
 	}
 	for n := range 2 {
-		item := map[string]types.AttributeValue{"pool_group": str("plain"), "node_id": number(int64(n)), "holder": str(session), "task": str("bench"), "version": number(1), "renewal": number(0)}
+		item := map[string]types.AttributeValue{
+			"pool_group": str("plain"), "node_id": number(int64(n)), "holder": str(session), "task": str("bench"), "version": number(1), "renewal": number(0),
+			"lease_ms": number(1000), "expires_at": number(now.UnixMilli()), "not_before": number(now.UnixMilli()), "reserved_until": number(now.UnixMilli()), "taken_from": str(session),
+		}
 		if _, err := client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
 			return r, err
 		}

@@ -124,7 +124,7 @@ func (b *paperWriter) bars() {
 		b.logf("%s", bar.row(w))
 		b.p("%s", bar.row(w))
 	}
-	b.p("\nIn a rolling deploy on 1,536, the two writes are the claim and the release of each node ID. Some seven claims in 1,024 are refused, because another claim was under way when their page was read. More node IDs make such a refusal rarer, but nothing short of a lock makes it impossible.\n")
+	b.p("\nIn a rolling deploy on 1,536, the two writes are the claim and the release of each node ID. Some seven claims in 1,024 are refused, because another claim was under way when their page was read. More node IDs make such a refusal rarer, but nothing short of a lock makes it impossible. Strongly consistent reads would leave one or two of the seven, and cost some forty times what these refusals cost.\n")
 	b.p("The next table is about the minute after the last agent was confirmed. It has the writes of the busiest second, divided by the mean of that minute. The limit is 1.25:\n")
 	b.p("| agents | after a start | after an outage of a minute | after one of 8 s |\n|---|---|---|---|")
 	for _, c := range []paperCase{{agents: 1024, partitions: 4}, {agents: 49152, partitions: 32, size: 65536}} {

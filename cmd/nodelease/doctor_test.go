@@ -204,7 +204,7 @@ func TestDoctor(t *testing.T) {
 			w.seed("orders", 4)
 			w.put(map[string]any{
 				"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 4, "open_groups": 1, "exclude_below": 0, "eras": []any{map[string]any{"from": 0, "node_bits": 9}},
-				"widen_try": 1, "widen_from": 1, "widen_bits": 10, "widen_state": "open", "widen_numbers": 4,
+				"widen_try": 1, "widen_from": 1, "widen_bits": 10, "widen_state": "open", "exist_below": 4,
 			})
 		}, "pool", warning, "to 10 bits was not finished", "nodelease resize --size 4"},
 		{"resize unfinished", func(w *ward) {
@@ -234,7 +234,7 @@ func TestDoctor(t *testing.T) {
 				"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 4, "open_groups": 1, "exclude_below": 0, "eras": []any{map[string]any{"from": 0, "node_bits": 9}},
 				"widen_try": 0, "widen_from": 0, "widen_bits": 9, "widen_state": "done",
 			})
-		}, "pool", problem, "widen_numbers 0", "get-item"},
+		}, "pool", problem, "exist_below 0", "get-item"},
 		{"an old format", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 1, "pool_size": 4})
 		}, "pool", problem, "seed a new pool", ""},

@@ -96,7 +96,7 @@ func (l *listed) resized(size int) leasepool.Changes {
 	c.Pool.Size = size
 	if narrow(c.Pool) { // a resize first finishes a change of the width
 		bits, _ := c.Pool.NextBits()
-		c.Pool.Numbers = max(c.Pool.Numbers, min(size, 1<<max(bits, c.Pool.Bits())))
+		c.Pool.ExistBelow = max(c.Pool.ExistBelow, min(size, 1<<max(bits, c.Pool.Bits())))
 	}
 	there := 0
 	for _, n := range l.Nodes {

@@ -85,7 +85,7 @@ func (n *NodePool) keyARNs() []*string {
 func (p *Pool) ownAttributes() []string {
 	var own []string
 	if p.props.Narrow { // agents change the width, and announce node IDs
-		own = append(own, "eras", "widen_bits", "widen_from", "widen_numbers", "widen_state", "widen_try")
+		own = append(own, "eras", "exist_below", "widen_bits", "widen_from", "widen_state", "widen_try")
 	}
 	if p.props.Narrow || p.props.Size > openFromTheSeed { // agents open groups as the pool fills
 		own = append(own, "open_groups")

@@ -69,7 +69,7 @@ func TestBoundsOnRead(t *testing.T) {
 		"judged in no year":     {pool: attributes{"verdict": with("at", num(int64(1)<<60))}},
 		"too many held":         {pool: attributes{"measured": mapOf(attributes{"held": num(MaxPoolSize + 1), "cooling": num(0), "at": num(1)})}},
 		"too few cooling":       {pool: attributes{"measured": mapOf(attributes{"held": num(1), "cooling": num(-1), "at": num(1)})}},
-		"too many eras":         {pool: attributes{"eras": &types.AttributeValueMemberL{Value: eras}, "widen_try": num(0), "widen_from": num(0), "widen_bits": num(9), "widen_state": str("done"), "widen_numbers": num(4)}},
+		"too many eras":         {pool: attributes{"eras": &types.AttributeValueMemberL{Value: eras}, "widen_try": num(0), "widen_from": num(0), "widen_bits": num(9), "widen_state": str("done"), "exist_below": num(4)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			put(lease, c.lease)

@@ -141,7 +141,7 @@ func (p PoolItem) card() types.AttributeValue {
 	if p.Narrow() {
 		av["eras"] = eraList(p.Eras...)
 		av["widen_try"], av["widen_from"], av["widen_bits"] = num(p.Widening.Try), millis(p.Widening.From), num(p.Widening.Bits)
-		av["widen_state"], av["widen_numbers"] = str(string(p.Widening.State)), num(p.Numbers)
+		av["widen_state"], av["exist_below"] = str(string(p.Widening.State)), num(p.ExistBelow)
 	}
 	return &types.AttributeValueMemberM{Value: av}
 }

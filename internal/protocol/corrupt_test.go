@@ -96,14 +96,14 @@ func TestNarrowPoolWithoutNodeIDs(t *testing.T) {
 					"eras": &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberM{Value: attributes{"from": n("0"), "node_bits": n("9")}}}},
 				}
 				if numbers != "" {
-					item["widen_numbers"] = n(numbers)
+					item["exist_below"] = n(numbers)
 				}
 				put(t, client, table, item)
 				var corrupt *lease.CorruptError
 				if p, err := protocol.NewDynamoDB(client, table).PoolItem(t.Context(), "orders"); !errors.As(err, &corrupt) || !protocol.Permanent(err) {
 					t.Errorf("got %+v, %v, want a *CorruptError that no retry repairs", p, err)
 				}
-				if a, err := lease.Start(t.Context(), fixture.Config(protocol.NewDynamoDB(client, table))); !errors.As(err, &corrupt) || corrupt.NodeID != -1 || !strings.Contains(err.Error(), "widen_numbers") {
+				if a, err := lease.Start(t.Context(), fixture.Config(protocol.NewDynamoDB(client, table))); !errors.As(err, &corrupt) || corrupt.NodeID != -1 || !strings.Contains(err.Error(), "exist_below") {
 					t.Errorf("got %v, %v, want a *CorruptError of the pool's item", a, err)
 				}
 			})

@@ -229,10 +229,10 @@ func (w CreatePool) update() update {
 		u.values[":expect"] = num(w.Expect)
 	}
 	if w.NodeBits > 0 {
-		u.set += ", eras = :eras, widen_try = :zero, widen_from = :zero, widen_bits = :bits, widen_state = :done, widen_numbers = :numbers"
+		u.set += ", eras = :eras, widen_try = :zero, widen_from = :zero, widen_bits = :bits, widen_state = :done, exist_below = :exist_below"
 		maps.Copy(u.values, attributes{
 			":eras": eraList(snowflake.Era{From: time.UnixMilli(0), NodeBits: w.NodeBits}), ":zero": num(0), ":bits": num(w.NodeBits),
-			":done": str(string(WidenDone)), ":numbers": num(w.Numbers),
+			":done": str(string(WidenDone)), ":exist_below": num(w.ExistBelow),
 		})
 	}
 	return u
@@ -330,16 +330,16 @@ func (w ReplaceLayout) update() update {
 // The writes that change a width: widening.go explains how they work together.
 
 // Once a new try has begun, the previous try can no longer be committed. E, the beginning
-// of the new width, is later than every reservation on the node IDs below widen_numbers,
-// so the write is conditional on widen_numbers. While the try is open, no node IDs are
+// of the new width, is later than every reservation on the node IDs below exist_below,
+// so the write is conditional on exist_below. While the try is open, no node IDs are
 // added.
 func (w BeginWiden) update() update {
 	return revised(update{
 		set:    "SET widen_try = :try, widen_from = :from, widen_bits = :bits, widen_state = :open",
-		onlyIf: "widen_try = :before AND widen_state = :seen AND widen_numbers = :numbers",
+		onlyIf: "widen_try = :before AND widen_state = :seen AND exist_below = :exist_below",
 		values: attributes{
-			":numbers": num(w.Numbers),
-			":try":     num(w.Try), ":before": num(w.Try - 1), ":seen": str(string(w.Seen)),
+			":exist_below": num(w.ExistBelow),
+			":try":         num(w.Try), ":before": num(w.Try - 1), ":seen": str(string(w.Seen)),
 			":from": millis(w.From), ":bits": num(w.Bits), ":open": str(string(WidenOpen)),
 		},
 	})
@@ -371,10 +371,10 @@ func (w CommitWiden) update() update {
 
 // No node IDs are added while a try is open, because its widener has already decided which
 // node IDs to mark.
-func (w AddNumbers) update() update {
+func (w AddNodeIDs) update() update {
 	return revised(update{
-		set:    "SET widen_numbers = :to",
-		onlyIf: "widen_numbers = :from AND widen_try = :try AND widen_state <> :open",
+		set:    "SET exist_below = :to",
+		onlyIf: "exist_below = :from AND widen_try = :try AND widen_state <> :open",
 		values: attributes{":from": num(w.From), ":to": num(w.To), ":try": num(w.Try), ":open": str(string(WidenOpen))},
 	})
 }

@@ -15,12 +15,12 @@ func TestOpenNext(t *testing.T) {
 			open = append(open, p.OpenGroups)
 			if p.Narrow() && BitsFor(p.OpenGroups) > p.Bits() { // the width follows the open groups
 				p.Eras[0].NodeBits = BitsFor(p.OpenGroups)
-				p.Numbers = min(p.Size, 1<<p.Bits())
+				p.ExistBelow = min(p.Size, 1<<p.Bits())
 			}
 		}
 		return open
 	}
-	narrow, _ := CreatePool{Pool: "p", Size: MaxPoolSize, OpenGroups: 1, NodeBits: 9, Numbers: 512}.Apply(nil)
+	narrow, _ := CreatePool{Pool: "p", Size: MaxPoolSize, OpenGroups: 1, NodeBits: 9, ExistBelow: 512}.Apply(nil)
 	for name, c := range map[string]struct {
 		pool PoolItem
 		want []int

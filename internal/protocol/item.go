@@ -74,11 +74,11 @@ type poolItem struct {
 		From     *int64 `dynamodbav:"from"`
 		NodeBits int    `dynamodbav:"node_bits"`
 	} `dynamodbav:"eras"`
-	WidenTry     *int64     `dynamodbav:"widen_try"`
-	WidenFrom    *int64     `dynamodbav:"widen_from"`
-	WidenBits    int        `dynamodbav:"widen_bits"`
-	WidenState   WidenState `dynamodbav:"widen_state"`
-	WidenNumbers int        `dynamodbav:"widen_numbers"`
+	WidenTry   *int64     `dynamodbav:"widen_try"`
+	WidenFrom  *int64     `dynamodbav:"widen_from"`
+	WidenBits  int        `dynamodbav:"widen_bits"`
+	WidenState WidenState `dynamodbav:"widen_state"`
+	ExistBelow int        `dynamodbav:"exist_below"`
 }
 
 // verdict and measured are maps of the pool's item, with times in milliseconds.
@@ -210,7 +210,7 @@ func refusedFormat(pool string, format int) error {
 // has only some of them.
 func (it poolItem) widths(p *PoolItem) error {
 	if len(it.Eras) == 0 {
-		if it.WidenTry != nil || it.WidenFrom != nil || it.WidenBits != 0 || it.WidenState != "" || it.WidenNumbers != 0 {
+		if it.WidenTry != nil || it.WidenFrom != nil || it.WidenBits != 0 || it.WidenState != "" || it.ExistBelow != 0 {
 			return errors.New("it has a widening and no eras")
 		}
 		return nil
@@ -223,11 +223,11 @@ func (it poolItem) widths(p *PoolItem) error {
 	}
 	known := it.WidenState == WidenOpen || it.WidenState == WidenVoid || it.WidenState == WidenDone
 	if it.WidenTry == nil || *it.WidenTry < 0 || *it.WidenTry > mostEver || it.WidenFrom == nil || !plausible(*it.WidenFrom) || !known ||
-		it.WidenBits < 1 || it.WidenBits > 16 || it.WidenNumbers <= it.ExcludeBelow || it.WidenNumbers > 1<<p.Bits() {
-		return fmt.Errorf("widen_try %s, widen_from %s, widen_bits %d, widen_state %q, widen_numbers %d", show(it.WidenTry), show(it.WidenFrom), it.WidenBits, it.WidenState, it.WidenNumbers)
+		it.WidenBits < 1 || it.WidenBits > 16 || it.ExistBelow <= it.ExcludeBelow || it.ExistBelow > 1<<p.Bits() {
+		return fmt.Errorf("widen_try %s, widen_from %s, widen_bits %d, widen_state %q, exist_below %d", show(it.WidenTry), show(it.WidenFrom), it.WidenBits, it.WidenState, it.ExistBelow)
 	}
 	p.Widening = Widening{Try: *it.WidenTry, From: fromMS(it.WidenFrom), Bits: it.WidenBits, State: it.WidenState}
-	p.Numbers = it.WidenNumbers
+	p.ExistBelow = it.ExistBelow
 	return nil
 }
 

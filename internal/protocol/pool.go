@@ -62,8 +62,8 @@ type PoolItem struct {
 	// Eras are the widths that the node IDs of a narrow pool have had; see leasepool.Spec.
 	// [snowflake.Eras.Decompose] decodes the IDs of the pool with them.
 	Eras snowflake.Eras `json:"eras,omitempty"`
-	// Numbers is the bound below which node IDs of a narrow pool exist or may be created.
-	Numbers int `json:"widen_numbers,omitempty"`
+	// ExistBelow is the bound below which node IDs of a narrow pool exist or may be created.
+	ExistBelow int `json:"exist_below,omitempty"`
 	// Widening is the latest try to change the width of a narrow pool.
 	Widening Widening `json:"widening,omitzero"`
 
@@ -123,7 +123,7 @@ func (p PoolItem) Groups() int { return (p.Size + GroupSize - 1) / GroupSize }
 // Limit returns the bound below which node IDs can be claimed.
 func (p PoolItem) Limit() int {
 	if p.Narrow() {
-		return min(p.Size, p.Numbers)
+		return min(p.Size, p.ExistBelow)
 	}
 	return p.Size
 }

@@ -19,9 +19,9 @@ type CreatePool struct {
 	At, Floor                      time.Time
 	Layout                         *IDLayout // nil: the first agent that is about to stamp binds one
 	// NodeBits is the first width of a narrow pool, or 0 if the pool is not narrow.
-	// Numbers is at most the number of node IDs that fit into this width.
-	NodeBits, Numbers int
-	Expect            int // holders; 0: unknown
+	// ExistBelow is at most the number of node IDs that fit into this width.
+	NodeBits, ExistBelow int
+	Expect               int // holders; 0: unknown
 }
 
 // PoolName implements [PoolWrite].
@@ -37,7 +37,7 @@ func (w CreatePool) Apply(old *PoolItem) (PoolItem, bool) {
 		ever := time.UnixMilli(0).UTC()
 		p.Eras = snowflake.Eras{{From: ever, NodeBits: w.NodeBits}}
 		p.Widening = Widening{From: ever, Bits: w.NodeBits, State: WidenDone}
-		p.Numbers = w.Numbers
+		p.ExistBelow = w.ExistBelow
 	}
 	return p, true
 }

@@ -70,7 +70,7 @@ func TestItemsPage(t *testing.T) {
 		namesOnly(t, w, page["Lease"])
 	}
 	for _, w := range []interface{ update() update }{
-		CreatePool{NodeBits: 9, Layout: &IDLayout{}, Expect: 1}, ExpectHolders{}, RaiseFloor{}, BindLayout{}, SuspendLayout{}, FinalizeLayout{}, ReplaceLayout{}, OpenGroups{}, ResizePool{}, BeginWiden{}, VoidWiden{}, CommitWiden{}, AddNumbers{}, Measure{}, Measure{Seen: &Measured{}}, Vouch{}, Vouch{Seen: &Verdict{}}, ForgetVerdict{},
+		CreatePool{NodeBits: 9, Layout: &IDLayout{}, Expect: 1}, ExpectHolders{}, RaiseFloor{}, BindLayout{}, SuspendLayout{}, FinalizeLayout{}, ReplaceLayout{}, OpenGroups{}, ResizePool{}, BeginWiden{}, VoidWiden{}, CommitWiden{}, AddNodeIDs{}, Measure{}, Measure{Seen: &Measured{}}, Vouch{}, Vouch{Seen: &Verdict{}}, ForgetVerdict{},
 	} {
 		namesOnly(t, w, page["Pool"])
 	}

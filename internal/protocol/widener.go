@@ -48,10 +48,10 @@ func (p PoolItem) Begin(leases []Lease, at time.Time, slack time.Duration) Begin
 	}
 	// All node IDs must be marked before E, the beginning of the new width, and no holder
 	// may reserve E before its node ID is marked.
-	marking := time.Duration(p.Numbers) * markPace
+	marking := time.Duration(p.ExistBelow) * markPace
 	from := Latest(Latest(at.Add(ahead), last), p.Changed()).Add(marking + slack)
 	bits, _ := p.NextBits()
-	return BeginWiden{Pool: p.Pool, Try: p.Widening.Try + 1, Seen: p.Widening.State, From: Trunc(from), Bits: bits, Numbers: p.Numbers}
+	return BeginWiden{Pool: p.Pool, Try: p.Widening.Try + 1, Seen: p.Widening.State, From: Trunc(from), Bits: bits, ExistBelow: p.ExistBelow}
 }
 
 // Opened reports whether the try of w is open in p, as begun. It compares the item: if w
@@ -63,9 +63,9 @@ func (w BeginWiden) Opened(p PoolItem) bool {
 
 // Missing returns the write that adds the node IDs that a narrow pool lacks for a size, as
 // far as its width has room for them; false if the pool lacks none.
-func (p PoolItem) Missing(size int) (AddNumbers, bool) {
+func (p PoolItem) Missing(size int) (AddNodeIDs, bool) {
 	to := min(size, 1<<p.Bits())
-	return AddNumbers{Pool: p.Pool, From: p.Numbers, To: to, Try: p.Widening.Try}, to > p.Numbers
+	return AddNodeIDs{Pool: p.Pool, From: p.ExistBelow, To: to, Try: p.Widening.Try}, to > p.ExistBelow
 }
 
 // SeedOf returns the write that creates a node ID of p. The node ID begins no earlier than
@@ -90,7 +90,7 @@ func NewWidener(p PoolItem) *Widener {
 		return nil
 	}
 	w := &Widener{pool: p, left: map[int]bool{}}
-	for node := p.ExcludeBelow; node < p.Numbers; node++ {
+	for node := p.ExcludeBelow; node < p.ExistBelow; node++ {
 		w.left[node] = true
 	}
 	return w

@@ -87,9 +87,9 @@ type BeginWiden struct {
 	Seen WidenState
 	From time.Time
 	Bits int
-	// Numbers is the pool's Numbers, as seen: all node IDs below it are to be marked, and
+	// ExistBelow is the pool's ExistBelow, as seen: all node IDs below it are to be marked, and
 	// none of them is reserved beyond From.
-	Numbers int
+	ExistBelow int
 }
 
 // PoolName implements [PoolWrite].
@@ -97,7 +97,7 @@ func (w BeginWiden) PoolName() string { return w.Pool }
 
 // Apply implements [PoolWrite].
 func (w BeginWiden) Apply(old *PoolItem) (PoolItem, bool) {
-	if old == nil || !old.Narrow() || old.Widening.Try != w.Try-1 || old.Widening.State != w.Seen || old.Numbers != w.Numbers {
+	if old == nil || !old.Narrow() || old.Widening.Try != w.Try-1 || old.Widening.State != w.Seen || old.ExistBelow != w.ExistBelow {
 		return PoolItem{}, false
 	}
 	p := *old
@@ -150,24 +150,24 @@ func (w CommitWiden) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// AddNumbers adds node IDs to a narrow pool, before the first of them is seeded. Every
+// AddNodeIDs adds node IDs to a narrow pool, before the first of them is seeded. Every
 // later try marks all of them, including those that are not seeded yet.
-type AddNumbers struct {
+type AddNodeIDs struct {
 	Pool     string
 	From, To int
 	Try      int64 // as seen, when it was not open
 }
 
 // PoolName implements [PoolWrite].
-func (w AddNumbers) PoolName() string { return w.Pool }
+func (w AddNodeIDs) PoolName() string { return w.Pool }
 
 // Apply implements [PoolWrite].
-func (w AddNumbers) Apply(old *PoolItem) (PoolItem, bool) {
-	if old == nil || !old.Narrow() || old.Numbers != w.From || old.Widening.Try != w.Try || old.Widening.State == WidenOpen {
+func (w AddNodeIDs) Apply(old *PoolItem) (PoolItem, bool) {
+	if old == nil || !old.Narrow() || old.ExistBelow != w.From || old.Widening.Try != w.Try || old.Widening.State == WidenOpen {
 		return PoolItem{}, false
 	}
 	p := *old
-	p.Numbers = w.To
+	p.ExistBelow = w.To
 	p.Revision++
 	return p, true
 }

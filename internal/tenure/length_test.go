@@ -140,7 +140,7 @@ func TestPoolsThatGrowLess(t *testing.T) {
 			t.Errorf("a pool of one grows: %+v", p)
 		}
 	}
-	narrow := protocol.PoolItem{Size: 1024, Numbers: 256, Eras: snowflake.Eras{{From: time.UnixMilli(0), NodeBits: 9}}}
+	narrow := protocol.PoolItem{Size: 1024, ExistBelow: 256, Eras: snowflake.Eras{{From: time.UnixMilli(0), NodeBits: 9}}}
 	if got := c.In(narrow).Grown(8 * time.Hour); got != (Length{59 * time.Second, time.Minute}) {
 		t.Errorf("a narrow pool: %v, want 59 s and 1 m", got)
 	}

@@ -34,7 +34,7 @@ type stamped struct {
 
 // narrowPool makes the pool of a narrow world.
 func (w *world) narrowPool() {
-	w.pool, _ = protocol.CreatePool{Pool: modelPool, Size: 1 << modelBits, OpenGroups: 1, NodeBits: 1, Numbers: 2}.Apply(nil)
+	w.pool, _ = protocol.CreatePool{Pool: modelPool, Size: 1 << modelBits, OpenGroups: 1, NodeBits: 1, ExistBelow: 2}.Apply(nil)
 	w.cards = []protocol.PoolItem{w.pool}
 	w.table = make([]*protocol.Lease, 1<<modelBits)
 	w.wideners = []*widener{{w: w}, {w: w}}
@@ -120,7 +120,7 @@ func (d *widener) act() {
 		d.ask(&message{poolWrite: commit})
 		return
 	}
-	if n := r.IntN(d.run.Pool().Numbers); d.run.Left(n) {
+	if n := r.IntN(d.run.Pool().ExistBelow); d.run.Left(n) {
 		d.w.send(&message{widener: d, write: d.run.Mark(n, at)})
 	}
 }
@@ -142,7 +142,7 @@ func (d *widener) rest(at time.Time) {
 		d.ask(&message{poolWrite: begin})
 		return
 	}
-	d.w.send(&message{write: d.pool.SeedOf(r.IntN(d.pool.Numbers), at)})
+	d.w.send(&message{write: d.pool.SeedOf(r.IntN(d.pool.ExistBelow), at)})
 }
 
 // begin returns a random moment after the last change.

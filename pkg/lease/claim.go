@@ -39,7 +39,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 	first, ok := tenure.Guess(session, a.pool)
 	if !ok {
 		return nil, &CorruptError{Pool: a.cfg.Pool, NodeID: wholePool, Err: fmt.Errorf(
-			"it has no node IDs to lease: pool_size %d, of which %d are excluded and %d may exist (widen_numbers)", a.pool.Size, a.pool.ExcludeBelow, a.pool.Limit())}
+			"it has no node IDs to lease: pool_size %d, of which %d are excluded and %d may exist (exist_below)", a.pool.Size, a.pool.ExcludeBelow, a.pool.Limit())}
 	}
 	guess := !tenure.MostlyTaken(a.pool, a.clock.Wall(), a.cfg.timings().MaxSkew())
 	if u := a.pending(); u != nil { // settled before another node ID is tried

@@ -199,7 +199,7 @@ type emptied struct{ *leasetest.Memory }
 
 func (e emptied) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
 	p, err := e.Memory.PoolItem(ctx, pool)
-	p.Eras, p.Numbers = snowflake.Eras{{From: time.UnixMilli(0), NodeBits: 9}}, 0
+	p.Eras, p.ExistBelow = snowflake.Eras{{From: time.UnixMilli(0), NodeBits: 9}}, 0
 	return p, err
 }
 

@@ -416,7 +416,7 @@ func TestAgentThatMayNotEndAWidening(t *testing.T) {
 			t.Fatal(err)
 		}
 		res, err := store.WritePool(t.Context(), protocol.BeginWiden{
-			Pool: "orders", Try: 1, Seen: item.Widening.State, From: time.Now().Add(time.Minute), Bits: 10, Numbers: item.Numbers})
+			Pool: "orders", Try: 1, Seen: item.Widening.State, From: time.Now().Add(time.Minute), Bits: 10, ExistBelow: item.ExistBelow})
 		if err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}

@@ -28,7 +28,7 @@ CONSTANTS
 VARIABLES
   moment,   \* the one millisecond whose IDs are recorded
   pool,     \* the pool's item: [try, from, state]
-  numbers,  \* and its narrow node IDs, widen_numbers: those that exist or may be created
+  exist,  \* and its narrow node IDs, exist_below: those that exist or may be created
   begun,    \* try -> its effective millisecond; 0: not begun
   need,     \* try -> the node IDs to be marked: those of the item in which it is open
   marked,   \* try -> node IDs whose mark a widener has seen
@@ -37,7 +37,7 @@ VARIABLES
   me,       \* the knowledge of each session
   made      \* the IDs of `moment`
 
-vars == <<moment, pool, numbers, begun, need, marked, item, sent, me, made>>
+vars == <<moment, pool, exist, begun, need, marked, item, sent, me, made>>
 
 None == "none"
 Weak(m) == Mutant = m
@@ -48,7 +48,7 @@ Fresh(ru, layout) ==
 Missing == [Fresh(0, 0) EXCEPT !.there = FALSE]
 
 (* Node ID 0 is seeded. Node ID 1 also belongs to the pool, or is added, and its seed is late. *)
-Init == /\ numbers \in {{0}, Narrow}
+Init == /\ exist \in {{0}, Narrow}
         /\ moment \in 1..End
         /\ pool = [try |-> 0, from |-> 0, state |-> "void"]
         /\ begun = [k \in Tries |-> 0]
@@ -68,14 +68,14 @@ Begin ==
   /\ pool.state # "done" \/ Weak("begin-after-done")
   /\ \E e \in 1..End : /\ pool' = [try |-> pool.try + 1, from |-> e, state |-> "open"]
                        /\ begun' = [begun EXCEPT ![pool.try + 1] = e]
-  /\ need' = [need EXCEPT ![pool.try + 1] = IF Weak("begin-stale") THEN {0} ELSE numbers]
-  /\ UNCHANGED <<moment, numbers, marked, item, sent, me, made>>
+  /\ need' = [need EXCEPT ![pool.try + 1] = IF Weak("begin-stale") THEN {0} ELSE exist]
+  /\ UNCHANGED <<moment, exist, marked, item, sent, me, made>>
 
 (* void: by a widener that met a later reserved_until, or by a holder that the cap stops. *)
 Void ==
   /\ pool.state = "open" \/ (Weak("void-done") /\ pool.state = "done")
   /\ pool' = [pool EXCEPT !.state = "void"]
-  /\ UNCHANGED <<moment, numbers, begun, need, marked, item, sent, me, made>>
+  /\ UNCHANGED <<moment, exist, begun, need, marked, item, sent, me, made>>
 
 (* mark: node ID n for try k, delivered at any time after the try began. *)
 Mark(k, n) ==
@@ -87,7 +87,7 @@ Mark(k, n) ==
         THEN item' = IF Weak("missing-skipped") THEN item ELSE [item EXCEPT ![n] = Fresh(0, k)]
         ELSE may /\ item' = [item EXCEPT ![n].layout = k]
      /\ marked' = [marked EXCEPT ![k] = @ \cup {n}]
-     /\ UNCHANGED <<moment, numbers, pool, begun, need, sent, me, made>>
+     /\ UNCHANGED <<moment, exist, pool, begun, need, sent, me, made>>
 
 (* commit: only this makes the effective millisecond final. *)
 Commit(k) ==
@@ -96,22 +96,22 @@ Commit(k) ==
   /\ pool.try = k           \/ Weak("commit-unpinned")
   /\ pool.state = "open"    \/ (Weak("commit-void") /\ pool.state = "void")
   /\ pool' = [pool EXCEPT !.from = begun[k], !.state = "done"]
-  /\ UNCHANGED <<moment, numbers, begun, need, marked, item, sent, me, made>>
+  /\ UNCHANGED <<moment, exist, begun, need, marked, item, sent, me, made>>
 
-(* AddNumbers.Apply, by a resize: none are added while a try is open, so the item in which a    *)
+(* AddNodeIDs.Apply, by a resize: none are added while a try is open, so the item in which a    *)
 (* try was seen open has all that need its mark. Those added after the commit are like wider ones. *)
 AddNarrow ==
-  /\ numbers # Narrow
+  /\ exist # Narrow
   /\ pool.state = "void" \/ (Weak("add-while-open") /\ pool.state = "open")
-  /\ numbers' = Narrow
+  /\ exist' = Narrow
   /\ UNCHANGED <<moment, pool, begun, need, marked, item, sent, me, made>>
 
 (* Seed.Apply, of a node ID that the pool has: it may be very late. *)
 SeedNarrow(n) ==
   /\ ~item[n].there
-  /\ n \in numbers
+  /\ n \in exist
   /\ item' = [item EXCEPT ![n] = Fresh(0, 0)]
-  /\ UNCHANGED <<moment, numbers, pool, begun, need, marked, sent, me, made>>
+  /\ UNCHANGED <<moment, exist, pool, begun, need, marked, sent, me, made>>
 
 (* Seed.Apply, of a wider node ID: only after the commit. *)
 SeedWide(n) ==
@@ -119,7 +119,7 @@ SeedWide(n) ==
   /\ pool.state = "done" \/ (Weak("seed-early") /\ pool.state = "open")
   /\ item' = [item EXCEPT ![n] = Fresh(IF Weak("seed-wide-low") THEN 0 ELSE pool.from,
                                        IF Weak("seed-wide-unmarked") THEN 0 ELSE pool.try)]
-  /\ UNCHANGED <<moment, numbers, pool, begun, need, marked, sent, me, made>>
+  /\ UNCHANGED <<moment, exist, pool, begun, need, marked, sent, me, made>>
 
 ----------------------------------------------------------------------------
 (* A session *)
@@ -131,7 +131,7 @@ Cap(view) == IF view.state = "open" /\ ~Weak("no-cap") THEN view.from - 1 ELSE E
 ReadPool(h) ==
   /\ me[h].view # pool
   /\ me' = [me EXCEPT ![h].view = pool]
-  /\ UNCHANGED <<moment, numbers, pool, begun, need, marked, item, sent, made>>
+  /\ UNCHANGED <<moment, exist, pool, begun, need, marked, item, sent, made>>
 
 TryClaim(h) ==
   /\ me[h].state = "idle"
@@ -139,7 +139,7 @@ TryClaim(h) ==
        /\ sent' = sent \cup {[type |-> "claim", by |-> h, n |-> n, v |-> 0, s |-> 0, ru |-> r,
                               known |-> me[h].view.try]}
        /\ me' = [me EXCEPT ![h].state = "claiming", ![h].n = n]
-  /\ UNCHANGED <<moment, numbers, pool, begun, need, marked, item, made>>
+  /\ UNCHANGED <<moment, exist, pool, begun, need, marked, item, made>>
 
 (* term.attempt: not below any earlier request, and below the cap; if the cap is lower than     *)
 (* that, no renewal until the try is committed or void.                                         *)
@@ -149,7 +149,7 @@ TryRenew(h) ==
        /\ sent' = sent \cup {[type |-> "renew", by |-> h, n |-> me[h].n, v |-> me[h].v,
                               s |-> me[h].sent + 1, ru |-> r, known |-> me[h].view.try]}
        /\ me' = [me EXCEPT ![h].sent = @ + 1, ![h].asked = Max(@, r)]
-  /\ UNCHANGED <<moment, numbers, pool, begun, need, marked, item, made>>
+  /\ UNCHANGED <<moment, exist, pool, begun, need, marked, item, made>>
 
 (* Claim.Apply. A claim never lowers reserved_until, whatever the cap: that is `ru < q.ru`. *)
 Claim(q) ==
@@ -178,7 +178,7 @@ Renew(q) ==
 (* The answer arrives as the write lands: a session that gets it later, or never, can do less. *)
 Deliver(q) ==
   /\ IF q.type = "claim" THEN Claim(q) ELSE Renew(q)
-  /\ UNCHANGED <<moment, numbers, pool, begun, need, marked, sent, made>>
+  /\ UNCHANGED <<moment, exist, pool, begun, need, marked, sent, made>>
 
 (* Generator.Next: an ID of `moment`, in the layout that the session believes in. *)
 Stamp(h) ==
@@ -188,7 +188,7 @@ Stamp(h) ==
      /\ \E burst \in IF wide THEN {0} ELSE {0, 1} :
           made' = made \cup {[id |-> IF wide THEN n ELSE (2 * burst + n) % 4, n |-> n, by |-> h,
                               wide |-> wide]}
-     /\ UNCHANGED <<moment, numbers, pool, begun, need, marked, item, sent, me>>
+     /\ UNCHANGED <<moment, exist, pool, begun, need, marked, item, sent, me>>
 
 ----------------------------------------------------------------------------
 Next ==

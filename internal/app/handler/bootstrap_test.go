@@ -212,7 +212,7 @@ func TestBootstrapNarrow(t *testing.T) {
 		`{"Pool":"orders","Size":"800","Narrow":"true"}`,
 	} {
 		got, err := b.Handle(t.Context(), json.RawMessage(request))
-		if c, ok := got.(leasepool.Changes); err != nil || !ok || len(c.Pool.Eras) != 1 || c.Pool.Numbers != 512 {
+		if c, ok := got.(leasepool.Changes); err != nil || !ok || len(c.Pool.Eras) != 1 || c.Pool.ExistBelow != 512 {
 			t.Errorf("%s: %+v, %v", request, got, err)
 		}
 	}

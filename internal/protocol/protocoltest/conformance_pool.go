@@ -105,7 +105,7 @@ func cards(t *testing.T, s protocol.Store) {
 	full := of(9, &protocol.Verdict{Region: "us-east-1", Table: "leases", At: at(3), By: "reaper", Safe: true})
 	full.ResizedAt, full.Floor, full.Layout, full.LayoutBefore, full.LayoutFinal, full.Expect = at(1), at(2), &layout, &before, true, 150
 	full.Eras = snowflake.Eras{{From: time.UnixMilli(0).UTC(), NodeBits: 9}, {From: at(5), NodeBits: 10}}
-	full.Widening, full.Numbers = protocol.Widening{Try: 3, From: at(5), Bits: 10, State: protocol.WidenDone}, 512
+	full.Widening, full.ExistBelow = protocol.Widening{Try: 3, From: at(5), Bits: 10, State: protocol.WidenDone}, 512
 	full.Measured = &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Minute}
 	counted := func(i protocol.PoolItem, seconds int) protocol.PoolItem {
 		i.Measured = &protocol.Measured{Held: seconds, At: at(seconds)}
@@ -153,21 +153,21 @@ func cards(t *testing.T, s protocol.Store) {
 func widenings(t *testing.T, s protocol.Store) {
 	var cur *protocol.PoolItem
 	begin := func(try int64, seen protocol.WidenState, from, bits int, numbers ...int) protocol.PoolWrite {
-		return protocol.BeginWiden{Pool: "p", Try: try, Seen: seen, From: at(from), Bits: bits, Numbers: append(numbers, 512)[0]}
+		return protocol.BeginWiden{Pool: "p", Try: try, Seen: seen, From: at(from), Bits: bits, ExistBelow: append(numbers, 512)[0]}
 	}
 	commit := func(try int64, from, bits int) protocol.PoolWrite {
 		return protocol.CommitWiden{Pool: "p", Try: try, From: at(from), Bits: bits}
 	}
 	void := func(try int64) protocol.PoolWrite { return protocol.VoidWiden{Pool: "p", Try: try} }
 	add := func(from, to int, try int64) protocol.PoolWrite {
-		return protocol.AddNumbers{Pool: "p", From: from, To: to, Try: try}
+		return protocol.AddNodeIDs{Pool: "p", From: from, To: to, Try: try}
 	}
 	for i, c := range []struct {
 		w       protocol.PoolWrite
 		applied bool
 	}{
 		{begin(1, protocol.WidenDone, 100, 10), false}, // there is no pool
-		{protocol.CreatePool{Pool: "p", Size: 65536, OpenGroups: 1, NodeBits: 9, Numbers: 512, At: at(0)}, true},
+		{protocol.CreatePool{Pool: "p", Size: 65536, OpenGroups: 1, NodeBits: 9, ExistBelow: 512, At: at(0)}, true},
 		{void(0), false}, // the try is done
 		{commit(0, 0, 9), false},
 		{begin(2, protocol.WidenDone, 100, 10), false},      // not the next try
@@ -209,14 +209,14 @@ func widenings(t *testing.T, s protocol.Store) {
 			t.Fatalf("%d: %+v: got %+v, want %+v", i, c.w, res.Pool, cur)
 		}
 	}
-	if len(cur.Eras) != 2 || !cur.Eras[1].From.Equal(at(300)) || cur.Eras[1].NodeBits != 10 || cur.Numbers != 1024 {
+	if len(cur.Eras) != 2 || !cur.Eras[1].From.Equal(at(300)) || cur.Eras[1].NodeBits != 10 || cur.ExistBelow != 1024 {
 		t.Errorf("%+v", cur)
 	}
 	// A pool whose width is fixed has no tries.
 	for i, w := range []protocol.PoolWrite{
 		protocol.CreatePool{Pool: "q", Size: 2, OpenGroups: 1, At: at(0), Expect: 2},
 		protocol.BeginWiden{Pool: "q", Try: 1, From: at(100), Bits: 10},
-		protocol.AddNumbers{Pool: "q", To: 2},
+		protocol.AddNodeIDs{Pool: "q", To: 2},
 		protocol.VoidWiden{Pool: "q"},
 	} {
 		if res, err := s.WritePool(t.Context(), w); err != nil || res.Applied != (i == 0) || res.Pool.Widening != (protocol.Widening{}) {

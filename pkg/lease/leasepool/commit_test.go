@@ -15,9 +15,9 @@ func TestCommitIsPinnedToItsTry(t *testing.T) {
 		narrow(t, s, 700, 2)
 		from := time.Now().Add(time.Hour)
 		for i, w := range []protocol.PoolWrite{
-			protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10, Numbers: 512},
+			protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10, ExistBelow: 512},
 			protocol.VoidWiden{Pool: "orders", Try: 1},
-			protocol.BeginWiden{Pool: "orders", Try: 2, Seen: protocol.WidenVoid, From: from, Bits: 10, Numbers: 512},
+			protocol.BeginWiden{Pool: "orders", Try: 2, Seen: protocol.WidenVoid, From: from, Bits: 10, ExistBelow: 512},
 		} {
 			if res, err := s.WritePool(t.Context(), w); err != nil || !res.Applied {
 				t.Fatal(i, res, err)

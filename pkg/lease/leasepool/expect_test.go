@@ -128,7 +128,7 @@ func TestExpectMoreNarrow(t *testing.T) {
 				if err != nil || c.Marked != 512 || c.Seeded != 1536 {
 					t.Errorf("%+v, %v", c, err)
 				}
-				if now := item(t, s); len(now.Eras) != 2 || now.Bits() != 11 || now.Numbers != 2048 || now.OpenGroups != 6 || c.Pool.Bits() != 11 {
+				if now := item(t, s); len(now.Eras) != 2 || now.Bits() != 11 || now.ExistBelow != 2048 || now.OpenGroups != 6 || c.Pool.Bits() != 11 {
 					t.Errorf("%+v", now)
 				}
 			})

@@ -66,7 +66,7 @@ func TestFloorIsKept(t *testing.T) {
 // A mark creates a missing node ID no earlier than the floor.
 func TestMarkKeepsTheFloor(t *testing.T) {
 	floor := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-	p, ok := protocol.CreatePool{Pool: "orders", Size: 512, OpenGroups: 2, NodeBits: 9, Numbers: 512, Floor: floor}.Apply(nil)
+	p, ok := protocol.CreatePool{Pool: "orders", Size: 512, OpenGroups: 2, NodeBits: 9, ExistBelow: 512, Floor: floor}.Apply(nil)
 	if !ok {
 		t.Fatal("no pool")
 	}

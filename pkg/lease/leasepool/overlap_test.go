@@ -11,7 +11,7 @@ import (
 )
 
 func makers(low, size, bits int, l *snowflake.Layout, retiring ...int) leasepool.Makers {
-	w := protocol.CreatePool{Size: size, ExcludeBelow: low, OpenGroups: 1, NodeBits: bits, Numbers: min(size, 1<<bits), At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w := protocol.CreatePool{Size: size, ExcludeBelow: low, OpenGroups: 1, NodeBits: bits, ExistBelow: min(size, 1<<bits), At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	if l != nil {
 		stored := protocol.LayoutOf(*l)
 		w.Layout = &stored

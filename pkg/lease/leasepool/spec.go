@@ -87,7 +87,7 @@ func (s Spec) create(pool string) protocol.CreatePool {
 	if s.Narrow {
 		w.OpenGroups = max(s.ExcludeBelow/protocol.GroupSize+1, room)
 		w.NodeBits = protocol.BitsFor(w.OpenGroups)
-		w.Numbers = min(s.Size, 1<<w.NodeBits)
+		w.ExistBelow = min(s.Size, 1<<w.NodeBits)
 	}
 	return w
 }

@@ -56,7 +56,7 @@ func openGroups(item protocol.PoolItem) int {
 
 // sweepNumbers is a sweep over all node IDs that a narrow pool has ever had.
 func (p *Pool) sweepNumbers(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
-	s := &sweep{Pool: p, corrupt: corrupt, groups: (item.Numbers + protocol.GroupSize - 1) / protocol.GroupSize}
+	s := &sweep{Pool: p, corrupt: corrupt, groups: (item.ExistBelow + protocol.GroupSize - 1) / protocol.GroupSize}
 	return s.run(ctx, p.group, fn)
 }
 

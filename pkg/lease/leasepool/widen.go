@@ -124,7 +124,7 @@ func (p *Pool) finishWiden(ctx context.Context, c *Changes, w *protocol.Widener)
 			w.Found(l)
 		}
 		s.mu.Unlock()
-		for node := n * protocol.GroupSize; node < min((n+1)*protocol.GroupSize, item.Numbers); node++ {
+		for node := n * protocol.GroupSize; node < min((n+1)*protocol.GroupSize, item.ExistBelow); node++ {
 			if err := s.mark(ctx, c, w, node); err != nil {
 				return err
 			}

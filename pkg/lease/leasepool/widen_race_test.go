@@ -44,7 +44,7 @@ func TestWidenBesideAResize(t *testing.T) {
 				p := item(t, s)
 				for _, w := range []protocol.PoolWrite{
 					protocol.ResizePool{Pool: "orders", Revision: p.Revision, To: 1000, At: time.Now()},
-					protocol.AddNumbers{Pool: "orders", From: 300, To: 512, Try: p.Widening.Try},
+					protocol.AddNodeIDs{Pool: "orders", From: 300, To: 512, Try: p.Widening.Try},
 				} {
 					if res, err := s.WritePool(t.Context(), w); err != nil || !res.Applied {
 						t.Error(res, err)
@@ -66,10 +66,10 @@ func TestWidenBesideAResize(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := item(t, s)
-			if p.Widening.State != protocol.WidenDone || p.Numbers != 1000 {
-				t.Fatalf("got %+v with %d node IDs, want it done and 1000", p.Widening, p.Numbers)
+			if p.Widening.State != protocol.WidenDone || p.ExistBelow != 1000 {
+				t.Fatalf("got %+v with %d node IDs, want it done and 1000", p.Widening, p.ExistBelow)
 			}
-			for n := p.ExcludeBelow; n < p.Numbers; n++ {
+			for n := p.ExcludeBelow; n < p.ExistBelow; n++ {
 				if l, err := s.Get(t.Context(), "orders", n); err != nil || l == nil || l.WidenTry != p.Widening.Try {
 					t.Fatalf("node %d is %+v, %v, want the mark of try %d", n, l, err, p.Widening.Try)
 				}

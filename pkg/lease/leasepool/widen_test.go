@@ -53,8 +53,8 @@ func widened(t *testing.T, s protocol.Store, widths ...int) protocol.PoolItem {
 	}
 	last := item.Eras[len(item.Eras)-1]
 	leases, _ := all(t, leasepool.Open(s, "orders"))
-	if want := min(item.Size, 1<<last.NodeBits); item.Numbers != want || len(leases) != want-item.ExcludeBelow {
-		t.Fatalf("%d node IDs, %d are there, want %d", item.Numbers, len(leases), want)
+	if want := min(item.Size, 1<<last.NodeBits); item.ExistBelow != want || len(leases) != want-item.ExcludeBelow {
+		t.Fatalf("%d node IDs, %d are there, want %d", item.ExistBelow, len(leases), want)
 	}
 	for n, l := range leases {
 		if l.WidenTry != item.Widening.Try || n >= 1<<(last.NodeBits-1) && len(widths) > 1 && l.ReservedUntil.Before(last.From) {
@@ -97,7 +97,7 @@ func TestWidenMakesWhatIsMissing(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.WritePool(t.Context(), protocol.CreatePool{Pool: "orders", Size: 512, OpenGroups: 2, NodeBits: 9, Numbers: 512, At: time.Now()}); err != nil {
+	if _, err := s.WritePool(t.Context(), protocol.CreatePool{Pool: "orders", Size: 512, OpenGroups: 2, NodeBits: 9, ExistBelow: 512, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	if c, err := leasepool.Open(s, "orders").Widen(t.Context()); err != nil || c.Marked != 512 {
@@ -121,7 +121,7 @@ func TestWidenTwiceInARow(t *testing.T) {
 		t.Fatal("it was cut off")
 	}
 	item, err := s.PoolItem(t.Context(), "orders")
-	if err != nil || item.Numbers != 1024 || len(item.Eras) != 2 {
+	if err != nil || item.ExistBelow != 1024 || len(item.Eras) != 2 {
 		t.Fatalf("%+v, %v", item, err)
 	}
 	if _, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 2, To: 4}); err != nil {
@@ -149,7 +149,7 @@ func TestWidenResumes(t *testing.T) {
 			t.Fatal("it was cut off")
 		}
 		item, err := s.PoolItem(t.Context(), "orders")
-		if err != nil || item.Widening.State != protocol.WidenOpen || len(item.Eras) != 1 || item.Numbers != 512 {
+		if err != nil || item.Widening.State != protocol.WidenOpen || len(item.Eras) != 1 || item.ExistBelow != 512 {
 			t.Fatalf("%+v, %v", item, err)
 		}
 		c, err := leasepool.Open(s, "orders").Widen(t.Context())
@@ -225,7 +225,7 @@ func TestWidenStopsAtWhatIsCorrupt(t *testing.T) {
 func TestGrowthWaitsForTheWidth(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	p := narrow(t, s, 300, 1)
-	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 3000, ExcludeBelow: 8, Narrow: true}); err != nil || c.Pool.Numbers != 512 || c.Seeded != 212 {
+	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 3000, ExcludeBelow: 8, Narrow: true}); err != nil || c.Pool.ExistBelow != 512 || c.Seeded != 212 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	widened(t, s, 9)
@@ -461,7 +461,7 @@ func TestWaitingBesideADeadWidener(t *testing.T) {
 			t.Fatal(err)
 		}
 		from := time.Now().Add(25 * time.Second).Truncate(time.Millisecond)
-		begin := protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10, Numbers: item.Numbers}
+		begin := protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10, ExistBelow: item.ExistBelow}
 		if res, err := s.WritePool(t.Context(), begin); err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
@@ -498,7 +498,7 @@ func TestOpenTryCaps(t *testing.T) {
 		stuck := &stuckPool{Memory: s.Memory} // nobody can void the try, so the limit on reservations stays
 		a := fixture.Start(t, fixture.Config(stuck))
 		from := time.Now().Add(25 * time.Second).Truncate(time.Millisecond)
-		if _, err := s.WritePool(t.Context(), protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10, Numbers: 512}); err != nil {
+		if _, err := s.WritePool(t.Context(), protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10, ExistBelow: 512}); err != nil {
 			t.Fatal(err)
 		}
 		if res, err := s.Write(t.Context(), protocol.Mark{Key: protocol.Key{Pool: "orders", NodeID: a.NodeID()}, Try: 1, From: from}); err != nil || !res.Applied {

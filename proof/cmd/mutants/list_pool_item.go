@@ -45,15 +45,15 @@ var poolItemMutants = []mutant{
 	}`, `	if p.Layout != nil {
 		l.final.Store(&p)
 	}`, herdsOwn},
-	{"begin is not pinned on widen_numbers", dynamo, `AND widen_numbers = :numbers",`, `AND :numbers = :numbers",`, stores},
+	{"begin is not pinned on exist_below", dynamo, `AND exist_below = :exist_below",`, `AND :exist_below = :exist_below",`, stores},
 	{"a try is marked on what was read before it", widen, `	if c.Pool, err = p.change(ctx, begin); err != nil {
 		return false, err
 	}
-`, `	numbers := c.Pool.Numbers
+`, `	numbers := c.Pool.ExistBelow
 	if c.Pool, err = p.change(ctx, begin); err != nil {
 		return false, err
 	}
-	c.Pool.Numbers = numbers
+	c.Pool.ExistBelow = numbers
 `, poolOwn},
 	{"commit before all are marked", widener, `Bits: t.Bits}, len(w.left) == 0`, `Bits: t.Bits}, true`, poolOwn},
 	{"release over a copy's renewal", dynamo, `AND renewal <= :renewal",`, `AND :renewal = :renewal",`, stores},
@@ -97,7 +97,7 @@ var poolItemMutants = []mutant{
 	{"a raise forgets the floor", "pkg/lease/leasepool/raise.go", `p.raiseFloor(ctx, &c, to)`, `error(nil)`, poolOwn},
 	{"a fractional claim is not taken back", claim, `if corrupt.Written {`, `if false {`, stores},
 	{"a claim takes a version out of range", dynamo, `":most": num(int64(mostEver - 1)), `, `":most": &types.AttributeValueMemberN{Value: "1E100"}, `, stores},
-	{"a narrow pool without node IDs", "internal/protocol/item.go", `it.WidenNumbers <= it.ExcludeBelow ||`, `it.WidenNumbers < 0 ||`, stores},
+	{"a narrow pool without node IDs", "internal/protocol/item.go", `it.ExistBelow <= it.ExcludeBelow ||`, `it.ExistBelow < 0 ||`, stores},
 	{"pools are compared by node IDs", overlap, `low, high := max(m.at, o.at), min(m.at+m.width, o.at+o.width)`, `low, high := m.at, m.at+16`, poolOwn},
 	{"retired holders are not compared", "cmd/nodelease/doctor_pool.go", `		m.Retiring = retiring[name]
 `, `		_, _ = m, retiring[name]

@@ -14,14 +14,14 @@ var worldMutants = []mutant{
 	{"world: a resize during a widening is not seen", widen, `	if c.Pool, err = p.change(ctx, begin); err != nil {
 		return false, err
 	}
-`, `	numbers := c.Pool.Numbers
+`, `	numbers := c.Pool.ExistBelow
 	if now, err := p.item(ctx); err == nil {
-		begin.Numbers = now.Numbers
+		begin.ExistBelow = now.ExistBelow
 	}
 	if c.Pool, err = p.change(ctx, begin); err != nil {
 		return false, err
 	}
-	c.Pool.Numbers = numbers
+	c.Pool.ExistBelow = numbers
 `, "world:operators,deploys,weather:9,6,9,6,9,9:3"},
 	{"world: each process has a layout of its own", start, `	a.timeline.DecideLayout(a.decideLayout)
 `, ``, "world:layouts:2,3:10"},

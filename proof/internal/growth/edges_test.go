@@ -313,7 +313,7 @@ func marked(t *testing.T, s *fixture.Network, held protocol.Lease) *protocol.Wid
 	}
 	p = poolWrite(t, s, p.Begin([]protocol.Lease{held}, time.Now(), 33*time.Second))
 	w := protocol.NewWidener(p)
-	for n := p.ExcludeBelow; n < p.Numbers; n++ {
+	for n := p.ExcludeBelow; n < p.ExistBelow; n++ {
 		m := w.Mark(n, time.Now())
 		if res, err := s.Memory.Write(t.Context(), m); err != nil || w.Heard(m, res) != nil {
 			t.Error(res, err)

@@ -355,7 +355,7 @@ type replaced struct {
 func (s *replaced) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
 	p, err := s.ToldTime.PoolItem(ctx, pool)
 	if s.on.Load() {
-		p.Eras, p.Numbers = snowflake.Eras{{From: time.UnixMilli(0), NodeBits: 9}}, p.Size
+		p.Eras, p.ExistBelow = snowflake.Eras{{From: time.UnixMilli(0), NodeBits: 9}}, p.Size
 	}
 	return p, err
 }

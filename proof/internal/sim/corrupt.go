@@ -26,12 +26,12 @@ var breakages = []string{
 // items are never repaired.
 func (w *World) vandals(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.Plan.Seed, 8))
-	for range max(2, w.Plan.Numbers/3) {
+	for range max(2, w.Plan.NodeIDs/3) {
 		if sleep(ctx, time.Duration(r.Int64N(int64(4*time.Minute)))) != nil {
 			return
 		}
 		breakage := breakages[r.IntN(len(breakages))]
-		for _, n := range r.Perm(w.Plan.Numbers) { // breaks the item of the first node ID that nobody holds
+		for _, n := range r.Perm(w.Plan.NodeIDs) { // breaks the item of the first node ID that nobody holds
 			if w.vandalize(w.Plan.Exclude+n, breakage) {
 				break
 			}

@@ -69,7 +69,7 @@ func (p Plan) spec(size int) leasepool.Spec {
 }
 
 func (o *operator) resize(ctx context.Context) {
-	n := o.World.Plan.Numbers
+	n := o.World.Plan.NodeIDs
 	if _, err := o.pool.Resize(ctx, o.World.Plan.spec(max(1, n+o.intN(n+1)-n/2))); err == nil {
 		o.World.count(func(c *Counts) { c.Resized++ })
 	}
@@ -77,7 +77,7 @@ func (o *operator) resize(ctx context.Context) {
 
 // seed seeds the pool again. The pool already exists, with the same size or a different one.
 func (o *operator) seed(ctx context.Context) {
-	if _, err := o.pool.Seed(ctx, o.World.Plan.spec(o.World.Plan.Numbers)); err == nil {
+	if _, err := o.pool.Seed(ctx, o.World.Plan.spec(o.World.Plan.NodeIDs)); err == nil {
 		o.World.count(func(c *Counts) { c.Seeded++ })
 	}
 }
@@ -164,7 +164,7 @@ func (o *operator) open(ctx context.Context) {
 func (o *operator) growNumbers(ctx context.Context) {
 	item, err := o.store.PoolItem(ctx, poolName)
 	if err == nil {
-		_, _ = o.pool.Resize(ctx, o.World.Plan.spec(item.Numbers-o.World.Plan.Exclude+1+o.intN(3)))
+		_, _ = o.pool.Resize(ctx, o.World.Plan.spec(item.ExistBelow-o.World.Plan.Exclude+1+o.intN(3)))
 	}
 }
 

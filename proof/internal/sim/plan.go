@@ -25,7 +25,7 @@ type Plan struct {
 	// first release. In a world without the part "releases", there is only one release.
 	Releases []lease.Config
 	Tasks    int           // how many tasks are wanted at any time; a deployment runs up to twice as many
-	Numbers  int           // how many node IDs of the pool can be leased at first
+	NodeIDs  int           // how many node IDs of the pool can be leased at first
 	Exclude  int           // how many node IDs are never leased
 	Narrow   bool          // the pool is narrow, and is widened during the faults: see operator.widen
 	Hours    time.Duration // how long the faults last
@@ -73,9 +73,9 @@ func NewPlan(seed uint64, taskHours float64) Plan {
 		Seed: seed, Grows: seed%5 == 2 && seed%3 != 0, Wild: seed%2 == 1, Dates: seed%4 == 0 || seed%8 == 1, Tasks: 4 + r.IntN(20), Narrow: seed%3 == 0,
 		Releases: []lease.Config{releases[seed%uint64(len(releases))]},
 	}
-	p.Numbers = max(1, p.Tasks*(50+r.IntN(100))/100)
+	p.NodeIDs = max(1, p.Tasks*(50+r.IntN(100))/100)
 	if p.Grows {
-		p.Numbers = 5 * p.Tasks
+		p.NodeIDs = 5 * p.Tasks
 	}
 	p.Parts = drawParts(seed, r)
 	for range 2 {
@@ -154,7 +154,7 @@ func (p Plan) long(busy bool) Plan {
 	if busy && !p.Grows {
 		p.Busy = true
 		p.Hours *= 2
-		p.Numbers = max(p.Numbers, p.Tasks)
+		p.NodeIDs = max(p.NodeIDs, p.Tasks)
 		delete(p.Parts, "cluster")
 	}
 	p.Hours = min(p.Hours, 24*time.Hour)
@@ -221,7 +221,7 @@ func (p Plan) String() string {
 		terms = append(terms, fmt.Sprintf("TTL %v reserve %v on expiry %d on loss %d", c.TTL, c.Reserve, c.OnExpiry, c.OnLost))
 	}
 	return fmt.Sprintf("%d tasks on %d node IDs (narrow %v, leases grow %v, busy %v) for %v, %s, dates %v, leases of %s; with %s",
-		p.Tasks, p.Numbers, p.Narrow, p.Grows, p.Busy, p.Hours.Round(time.Second), clocks, p.Dates, strings.Join(terms, "; "), strings.Join(slices.Sorted(maps.Keys(p.Parts)), ", "))
+		p.Tasks, p.NodeIDs, p.Narrow, p.Grows, p.Busy, p.Hours.Round(time.Second), clocks, p.Dates, strings.Join(terms, "; "), strings.Join(slices.Sorted(maps.Keys(p.Parts)), ", "))
 }
 
 // clockError draws how far a wall clock is off.

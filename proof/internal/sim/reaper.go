@@ -76,7 +76,7 @@ func (w *World) poolmetric(ctx context.Context) {
 
 // specs returns the pools as the functions' environment describes them.
 func (w *World) specs() []handler.Spec {
-	return []handler.Spec{{Pool: poolName, Size: w.Plan.Exclude + w.Plan.Numbers, ExcludeBelow: w.Plan.Exclude}}
+	return []handler.Spec{{Pool: poolName, Size: w.Plan.Exclude + w.Plan.NodeIDs, ExcludeBelow: w.Plan.Exclude}}
 }
 
 // published counts the calls that would publish metrics to CloudWatch.

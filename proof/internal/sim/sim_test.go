@@ -198,7 +198,7 @@ func TestCheatingStores(t *testing.T) {
 				p := NewPlan(4, 40) // bounded
 				p.Releases = []lease.Config{{}}
 				p = p.With(map[string]bool{"weather": true, "pauses": true, "steps": true, "deploys": true, "operators": true})
-				p.Hours, p.Numbers = 2*time.Hour, p.Tasks-2
+				p.Hours, p.NodeIDs = 2*time.Hour, p.Tasks-2
 				liar := strings.NewReplacer(c.lies...)
 				p.Tamper = func(body []byte) []byte { return []byte(liar.Replace(string(body))) }
 				w, counts, err := Run(p)

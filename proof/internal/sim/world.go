@@ -147,7 +147,7 @@ func (w *World) seed(o *operator) error {
 	if err := createTable(w.ctx, o.line()); err != nil {
 		return err
 	}
-	spec := w.Plan.spec(w.Plan.Numbers)
+	spec := w.Plan.spec(w.Plan.NodeIDs)
 	if w.seeded = w.Plan.has("layouts") || w.Plan.Seed%4 < 2; w.seeded {
 		spec.Layout = w.layout
 	}
@@ -229,7 +229,7 @@ func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 	}
 	size := stats.Pool.Size
 	if len(stats.Pool.Eras) > 0 {
-		size = min(size, stats.Pool.Numbers)
+		size = min(size, stats.Pool.ExistBelow)
 	}
 	free, resting := 0, 0
 	for l, err := range o.pool.Leases(w.ctx) {

@@ -258,7 +258,7 @@ func TestASlowPageIsSentAway(t *testing.T) {
 // Only node IDs that should have items are shown as missing: not the reserved ones, nor those
 // that exist only after a widening.
 func TestMissing(t *testing.T) {
-	m := model{pool: protocol.PoolItem{Size: 2048, ExcludeBelow: 8, Numbers: 300, Eras: snowflake.Eras{{NodeBits: 9}}}}
+	m := model{pool: protocol.PoolItem{Size: 2048, ExcludeBelow: 8, ExistBelow: 300, Eras: snowflake.Eras{{NodeBits: 9}}}}
 	for i, want := range []counts{
 		{0, 0, 0, 0, 8, 0, 248},
 		{0, 0, 0, 0, 0, 0, 44},

@@ -55,7 +55,7 @@ func TestVerdict(t *testing.T) {
 // advice to stop every process first.
 func TestVerdictOfMissingNodeIDs(t *testing.T) {
 	s := pooled(map[lease.State]int{lease.Free: 500, missing: 12})
-	s.model.pool = protocol.PoolItem{Pool: "orders", Size: 1000, ExcludeBelow: 488, Numbers: 1000, Eras: snowflake.Eras{{NodeBits: 10}}}
+	s.model.pool = protocol.PoolItem{Pool: "orders", Size: 1000, ExcludeBelow: 488, ExistBelow: 1000, Eras: snowflake.Eras{{NodeBits: 10}}}
 	v := s.judge(time.Now())
 	if want := "nodelease seed --size 1000 --floor +1m --exclude-below 488 --narrow --table leases"; v.Command != want {
 		t.Errorf("got %q, want %q", v.Command, want)
@@ -77,7 +77,7 @@ func TestVerdictOfAFullLayout(t *testing.T) {
 	if want := "move the fleet to another pool"; !strings.Contains(v.Text, want) {
 		t.Errorf("got %q, want %q in it", v.Text, want)
 	}
-	s.model.pool.Numbers, s.model.pool.Eras = 512, snowflake.Eras{{NodeBits: 9}}
+	s.model.pool.ExistBelow, s.model.pool.Eras = 512, snowflake.Eras{{NodeBits: 9}}
 	if got, want := s.judge(time.Now()).Command, "nodelease resize --size 1024 --table leases"; got != want {
 		t.Errorf("narrow: got %q, want %q", got, want)
 	}

@@ -48,7 +48,7 @@ type doctorClient interface {
 type doctor struct {
 	*globals
 	client doctorClient
-	store  *lease.DynamoDB
+	store  lease.Store
 	now    func() time.Time
 	found  []finding
 	arn    string // the table's ARN, once it is known

@@ -68,7 +68,7 @@ func newPools(g *globals) *cobra.Command {
 
 // readPool reads the pool's own item. If the item is invalid, the pool is listed with the
 // reason why its item cannot be read.
-func readPool(cmd *cobra.Command, store *lease.DynamoDB, name string) (listedPool, error) {
+func readPool(cmd *cobra.Command, store lease.Store, name string) (listedPool, error) {
 	item, err := store.PoolItem(cmd.Context(), name)
 	var corrupt *lease.CorruptError
 	if errors.As(err, &corrupt) || errors.Is(err, lease.ErrPoolNotSeeded) || errors.Is(err, lease.ErrItemFormat) || errors.Is(err, lease.ErrAccess) {

@@ -276,7 +276,7 @@ func (p *procedure) startCutOff(pool string, n int) {
 
 // cutOff is a store that can be cut off.
 type cutOff struct {
-	*lease.DynamoDB
+	*protocol.DynamoDB
 	off atomic.Bool
 }
 
@@ -293,11 +293,11 @@ func TestProcedures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			flags := database(t, "leases")
-			store, err := lease.Open(t.Context(), "leases", flags[1])
+			client, err := lease.OpenClient(t.Context(), flags[1])
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := &procedure{t: t, commands: c.commands, endpoint: flags[1], store: store, made: map[snowflake.ID]string{}}
+			p := &procedure{t: t, commands: c.commands, endpoint: flags[1], client: client, store: protocol.NewDynamoDB(client, "leases"), made: map[snowflake.ID]string{}}
 			p.making, p.stop = context.WithCancel(t.Context())
 			defer func() { p.stopAll() }()
 			c.run(p)
@@ -335,7 +335,8 @@ type procedure struct {
 	t        *testing.T
 	commands []string
 	endpoint string
-	store    *lease.DynamoDB
+	client   *dynamodb.Client
+	store    *protocol.DynamoDB
 
 	making context.Context
 	stop   context.CancelFunc
@@ -484,7 +485,7 @@ func (p *procedure) stopAll() {
 // items reads the whole table, as a backup does.
 func (p *procedure) items() []map[string]types.AttributeValue {
 	p.t.Helper()
-	out, err := p.client().Scan(p.t.Context(), &dynamodb.ScanInput{TableName: aws.String("leases"), ConsistentRead: aws.Bool(true)})
+	out, err := p.client.Scan(p.t.Context(), &dynamodb.ScanInput{TableName: aws.String("leases"), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -503,7 +504,7 @@ func (p *procedure) setFormat(format int) {
 			continue
 		}
 		in["item_format"] = &types.AttributeValueMemberN{Value: strconv.Itoa(format)}
-		if _, err := p.client().PutItem(p.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
+		if _, err := p.client.PutItem(p.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
 			p.t.Fatal(err)
 		}
 	}
@@ -529,20 +530,15 @@ func (p *procedure) invoke(replace ...string) {
 // restore replaces the table by one with the items of a backup.
 func (p *procedure) restore(backup []map[string]types.AttributeValue) {
 	p.t.Helper()
-	if _, err := p.client().DeleteTable(p.t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String("leases")}); err != nil {
+	if _, err := p.client.DeleteTable(p.t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String("leases")}); err != nil {
 		p.t.Fatal(err)
 	}
 	if err := demo.CreateTable(p.t.Context(), p.endpoint, "leases"); err != nil {
 		p.t.Fatal(err)
 	}
 	for _, item := range backup {
-		if _, err := p.client().PutItem(p.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
+		if _, err := p.client.PutItem(p.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
 			p.t.Fatal(err)
 		}
 	}
-}
-
-func (p *procedure) client() *dynamodb.Client {
-	client, _ := p.store.Table()
-	return client.(*dynamodb.Client)
 }

@@ -133,7 +133,7 @@ func (g *globals) client(ctx context.Context) (*dynamodb.Client, error) {
 }
 
 // store opens the table that the flags name.
-func (g *globals) store(ctx context.Context) (*lease.DynamoDB, error) {
+func (g *globals) store(ctx context.Context) (*protocol.DynamoDB, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (g *globals) store(ctx context.Context) (*lease.DynamoDB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lease.NewDynamoDB(client, g.table), nil
+	return protocol.NewDynamoDB(client, g.table), nil
 }
 
 // open returns the pool that the flags name, and its item. It reads the item first,

@@ -33,13 +33,14 @@ func main() {
 	flag.Parse()
 
 	ctx := context.Background()
-	store, err := lease.Open(ctx, os.Getenv("NODELEASE_TABLE"), "")
+	client, err := lease.OpenClient(ctx, "")
 	if err != nil {
 		log.Fatal(err)
 	}
-	cfg := lease.Config{Store: store, TTL: *ttl}
+	table := os.Getenv("NODELEASE_TABLE")
+	cfg := lease.Config{Store: lease.NewDynamoDB(client, table), TTL: *ttl}
 	directory, err := discovery.New(discovery.Config{
-		Store: discovery.NewTable(store.Table()), MaxAge: time.Second, Logger: slog.Default().With("service", *name),
+		Store: discovery.NewTable(client, table), MaxAge: time.Second, Logger: slog.Default().With("service", *name),
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -46,6 +46,7 @@ var floors = []floor{
 	{"internal/protocol/protocoltest", "the conformance suite that every store passes"},
 	{"internal/entries", "the records of service discovery, and a store in memory for tests"},
 	{"internal/tenure", "what a holder may believe, which groups a claimant searches, the timings; the model and the fleets on paper"},
+	{"internal/siblings", "functions that the packages below pkg offer to each other, but not to users"},
 	{"pkg/lease/leasepool", "administers a pool: seed, resize, reap, widen, count"},
 	{"pkg/lease", "the agent: claims a node ID, renews it, releases it"},
 	{"pkg/lease/leasetest", "a store in memory and a settable clock, for users' tests"},

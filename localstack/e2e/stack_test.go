@@ -28,7 +28,7 @@ type stack struct {
 	config   aws.Config
 	endpoint string
 	physical map[string]string // type and logical ID → physical ID
-	store    *lease.DynamoDB
+	store    lease.Store
 }
 
 func openStack(t *testing.T, endpoint, name string) *stack {

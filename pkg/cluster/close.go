@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/siblings"
 	gate "github.com/nodelease/nodelease/internal/text"
 )
 
@@ -37,7 +38,7 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 	close(n.done)
 	n.cancel()
 	if n.cfg.Agent != nil {
-		n.cfg.Agent.BeforeResume(nil)
+		siblings.BeforeResume(n.cfg.Agent, nil)
 		// Metadata without these entries always fits. So the others see that a failed
 		// node has ended, however much of the 512 bytes its metadata uses.
 		unmarked = n.cfg.Agent.SetMetadata(map[string]string{metaNode: "", metaSession: ""})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 
 	gate "github.com/nodelease/nodelease/internal/text"
@@ -121,7 +122,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Agent != nil {
 		cfg.Agent.KeepShort() // the lease shows others whether this node lives
 		n.renewed = cfg.Agent.Renewed()
-		cfg.Agent.BeforeResume(n.beforeResume)
+		siblings.BeforeResume(cfg.Agent, n.beforeResume)
 		n.workers.Go(n.watchLease)
 	}
 	for failed := n.turn(ctx); failed != nil; failed = n.turn(ctx) {

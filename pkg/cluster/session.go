@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -53,7 +54,7 @@ func (n *Node) renewalSent() time.Duration {
 	if n.cfg.Agent == nil || n.ttl == 0 {
 		return 0
 	}
-	return n.clock.Monotonic() - n.cfg.Agent.Unrenewed()
+	return n.clock.Monotonic() - siblings.Unrenewed(n.cfg.Agent)
 }
 
 // beforeResume begins a new session if others may have dropped the current one by now. The

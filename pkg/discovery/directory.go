@@ -11,7 +11,6 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
-	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // defaultMaxAge is a third of a lease's default length.
@@ -67,8 +66,7 @@ func (c Config) withDefaults() (Config, error) {
 // the offers of the first. New returns a Directory. Calls on a nil or zero Directory
 // fail.
 type Directory struct {
-	cfg  Config
-	pool *leasepool.Pool
+	cfg Config
 
 	mu         sync.Mutex
 	groups     map[int]*cached[group] // by the number of the group, for all lookups
@@ -106,7 +104,7 @@ func New(cfg Config) (*Directory, error) {
 		return nil, err
 	}
 	d := &Directory{
-		cfg: cfg, pool: leasepool.Open(cfg.Store.Leases(), cfg.Pool),
+		cfg:    cfg,
 		groups: map[int]*cached[group]{}, registrars: map[*lease.Agent]*registrar{},
 	}
 	d.lists = d.ask(listsPlace)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
-	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // holders contains the holders of leases, by node ID.
@@ -123,7 +123,7 @@ func (d *Directory) group(n int) *cached[group] {
 func (d *Directory) readGroup(ctx context.Context, n int, entries []record, known doubt) (group, error) {
 	g := group{at: time.Now()}
 	var err error
-	if g.holders, err = readHolders(ctx, d.pool, n); err != nil || g.shows(entries, known) {
+	if g.holders, err = readHolders(ctx, d.cfg.Store.Leases(), d.cfg.Pool, n); err != nil || g.shows(entries, known) {
 		return g, err
 	}
 	g = group{at: time.Now(), strong: true}
@@ -135,8 +135,10 @@ func (d *Directory) readGroup(ctx context.Context, n int, entries []record, know
 }
 
 // readHolders reads one group with an eventually consistent read, at half the price.
-func readHolders(ctx context.Context, p *leasepool.Pool, group int) (holders, error) {
-	g, err := p.Glance(ctx, group)
+func readHolders(ctx context.Context, s lease.Store, pool string, group int) (holders, error) {
+	g, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
+		return protocol.EventualGroup(ctx, s, pool, group)
+	})
 	if err != nil {
 		return nil, err
 	}

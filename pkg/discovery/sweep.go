@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/nodelease/nodelease/internal/protocol"
-	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // Sweep clears those entries of a pool whose lease is gone permanently (released,
@@ -35,7 +34,7 @@ func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
 		}
 		n := list.NodeID / protocol.GroupSize
 		if groups[n] == nil {
-			if groups[n], err = readHolders(ctx, leasepool.Open(s.Leases(), pool), n); err != nil {
+			if groups[n], err = readHolders(ctx, s.Leases(), pool, n); err != nil {
 				return cleared, errors.Join(append(left, err)...)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -35,6 +36,11 @@ type Provider interface {
 }
 
 var _ Provider = (*Agent)(nil)
+
+func init() {
+	siblings.BeforeResume = func(agent any, fn func()) { agent.(*Agent).beforeResume(fn) }
+	siblings.Unrenewed = func(agent any) time.Duration { return agent.(*Agent).unrenewed() }
+}
 
 // Agent leases one node ID for this process and keeps it. [Start] returns an Agent. It
 // implements [snowflake.Node], and all of its methods are safe for concurrent use.

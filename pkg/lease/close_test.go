@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
@@ -155,7 +156,7 @@ func TestMethodsAfterClose(t *testing.T) {
 		if !errors.Is(err, lease.ErrClosed) || !errors.Is(a.Err(), lease.ErrClosed) {
 			t.Errorf("got %v, %v, want ErrClosed", err, a.Err())
 		}
-		a.BeforeResume(func() {})
+		siblings.BeforeResume(a, func() {})
 		_ = a.SetMetadata(nil)
 		_, _ = a.Left(), a.Renewed()
 		if a.NodeID() != 0 || a.Pool() != "orders" || a.Timeline() == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -103,7 +104,7 @@ func TestNothingOfTheUsersStopsTheLease(t *testing.T) {
 				}
 				a := fixture.Start(t, cfg)
 				if stuck == "BeforeResume" {
-					a.BeforeResume(func() { <-read })
+					siblings.BeforeResume(a, func() { <-read })
 				}
 				s.SetOutage(errors.New("away"))
 				fixture.Wait(time.Minute)
@@ -171,7 +172,7 @@ func TestHookThatFails(t *testing.T) {
 					fail()
 				}))
 				a := fixture.Start(t, cfg)
-				a.BeforeResume(fail)
+				siblings.BeforeResume(a, fail)
 				fixture.Wait(time.Minute)
 				if err := a.Close(); err != nil {
 					t.Error(err)
@@ -196,7 +197,7 @@ func TestBeforeResumeThatFails(t *testing.T) {
 			cfg.OnEvent = ev.Add
 			a := fixture.Start(t, cfg)
 			called := 0
-			a.BeforeResume(func() {
+			siblings.BeforeResume(a, func() {
 				called++
 				fail()
 			})

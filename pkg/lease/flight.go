@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -171,7 +172,7 @@ func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
 			return nil, err
 		}
 		cfg.Store, hangUp = NewDynamoDB(client, cfg.Table), closeIdle
-	} else if d, ok := cfg.Store.(*DynamoDB); ok {
+	} else if d, ok := cfg.Store.(*protocol.DynamoDB); ok {
 		hangUp = idleOf(d)
 	}
 	me := identify(ctx)
@@ -195,7 +196,7 @@ func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
 // idleOf returns a function that closes the idle connections of the user's own client, if
 // its HTTP client supports that. A freeze may have broken many connections, and a request
 // over a broken connection fails and has to be retried.
-func idleOf(d *DynamoDB) func() {
+func idleOf(d *protocol.DynamoDB) func() {
 	client, _ := d.Table()
 	if c, ok := client.(*dynamodb.Client); ok {
 		if h, ok := c.Options().HTTPClient.(interface{ CloseIdleConnections() }); ok {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/internal/tenure"
-	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // growth is the state that an agent needs for its lease to grow.
@@ -68,9 +68,8 @@ func (a *Agent) expires() time.Time {
 	return a.term.Expires()
 }
 
-// Unrenewed returns the sum of Guard and the time since the last confirmed renewal was
-// sent.
-func (a *Agent) Unrenewed() time.Duration {
+// unrenewed is [siblings.Unrenewed].
+func (a *Agent) unrenewed() time.Duration {
 	if a.absent() {
 		return math.MaxInt64
 	}
@@ -199,7 +198,7 @@ func (a *Agent) count(p protocol.PoolItem) {
 	ctx, cancel := context.WithTimeout(a.life, turnLimit)
 	defer cancel()
 	at := a.clock.Wall()
-	held, cooling, err := leasepool.CountOpen(ctx, a.cfg.Store, p, at)
+	held, cooling, err := siblings.CountOpen(ctx, a.cfg.Store, p, at)
 	if err != nil {
 		return // another holder will count when it is its turn
 	}

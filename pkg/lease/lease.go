@@ -113,14 +113,11 @@ const (
 // implement it, since its methods take types of an internal package.
 type Store = protocol.Store
 
-// DynamoDB is the production [Store]. It is safe for concurrent use and keeps no state
-// outside the table.
-type DynamoDB = protocol.DynamoDB
-
 // Client has the methods of a *[dynamodb.Client] that a store needs.
 type Client = protocol.Client
 
-// NewDynamoDB returns a store that keeps leases in a table, with the caller's own
-// client. Every call is one attempt, regardless of the client's retries: a hidden
-// retry could outlive the lease. [Open] creates a client from the environment.
-func NewDynamoDB(client Client, table string) *DynamoDB { return protocol.NewDynamoDB(client, table) }
+// NewDynamoDB returns the production store, which keeps leases in a table, with the
+// caller's own client. It is safe for concurrent use and keeps no state outside the table.
+// Every call is one attempt, regardless of the client's retries: a hidden retry could
+// outlive the lease. [Open] creates a client from the environment.
+func NewDynamoDB(client Client, table string) Store { return protocol.NewDynamoDB(client, table) }

@@ -17,7 +17,7 @@ type description struct {
 	facts   [][2]string   // entries that the agent adds where there is room; see owner.introduce
 	changed bool          // the metadata has changed since the claim, so renewals write it
 	renewed chan struct{} // closed by the next confirmation; nil if nobody waits
-	resume  func()        // the function that BeforeResume set
+	resume  func()        // the function that beforeResume set
 	asking  bool          // resume is running
 }
 
@@ -92,12 +92,8 @@ func (a *Agent) Renewed() <-chan struct{} {
 	return a.metadata.renewed
 }
 
-// BeforeResume sets a function that is called before a renewal that would resume a
-// suspended lease, and before each claim of another node ID after a loss (Reacquire), so
-// that the holder can update its metadata (SetMetadata) in the same write. The write waits
-// for the function for up to a second. While a call of the function is still running, later
-// writes neither wait for it nor call the function again. A nil fn removes the function.
-func (a *Agent) BeforeResume(fn func()) {
+// beforeResume is [siblings.BeforeResume].
+func (a *Agent) beforeResume(fn func()) {
 	if a.absent() {
 		return
 	}
@@ -106,7 +102,7 @@ func (a *Agent) BeforeResume(fn func()) {
 	a.metadata.resume = fn
 }
 
-// announce calls the function set by BeforeResume if the lease is suspended or lost.
+// announce calls the function set by beforeResume if the lease is suspended or lost.
 func (a *Agent) announce(ctx context.Context) {
 	a.mu.Lock()
 	fn := a.metadata.resume

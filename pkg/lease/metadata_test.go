@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -75,7 +76,7 @@ func TestBeforeResume(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		a := fixture.Start(t, fixture.Config(s))
 		var called atomic.Int32
-		a.BeforeResume(func() {
+		siblings.BeforeResume(a, func() {
 			called.Add(1)
 			if err := a.SetMetadata(map[string]string{"session_id": "two"}); err != nil {
 				t.Error(err)
@@ -92,7 +93,7 @@ func TestBeforeResume(t *testing.T) {
 		if l := fixture.Item(t, s, 0); called.Load() == 0 || l.Metadata["session_id"] != "two" || l.Version != 1 {
 			t.Errorf("called %d times, left %+v", called.Load(), l)
 		}
-		a.BeforeResume(nil)
+		siblings.BeforeResume(a, nil)
 	})
 }
 
@@ -242,7 +243,7 @@ func TestBeforeResumeBeforeAnotherClaim(t *testing.T) {
 				if err := a.SetMetadata(map[string]string{"session": "old"}); err != nil {
 					t.Fatal(err)
 				}
-				a.BeforeResume(func() {
+				siblings.BeforeResume(a, func() {
 					if err := a.SetMetadata(map[string]string{"session": "new"}); err != nil {
 						t.Error(err)
 					}

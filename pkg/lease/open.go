@@ -22,7 +22,7 @@ import (
 )
 
 // Open returns a store that uses a client from [OpenClient].
-func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
+func Open(ctx context.Context, table, endpoint string) (Store, error) {
 	client, err := OpenClient(ctx, endpoint)
 	if err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/internal/tenure"
-	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -223,7 +223,7 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 		if !full {
 			return nil
 		}
-		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(ctx); err != nil {
+		if err := siblings.WidenUnlessOpen(ctx, a.cfg.Store, a.cfg.Pool); err != nil {
 			return err
 		}
 		if err := a.verify(ctx); err != nil || before+1 >= a.pool.UsableGroups() {
@@ -255,7 +255,7 @@ func (a *Agent) widen() {
 		return
 	}
 	a.background.Go(func() {
-		_, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(a.life)
+		err := siblings.WidenUnlessOpen(a.life, a.cfg.Store, a.cfg.Pool)
 		if err != nil && a.life.Err() == nil {
 			a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: err})
 		}
@@ -314,7 +314,7 @@ func (a *Agent) decideLayoutIn(ctx context.Context, want *snowflake.Layout) (sno
 		item, _, err = a.readPool(ctx)
 	}
 	if err == nil {
-		item, err = leasepool.BindLayout(ctx, a.cfg.Store, item, want)
+		item, err = siblings.BindLayout(ctx, a.cfg.Store, item, want)
 	}
 	if err != nil {
 		return snowflake.Layout{}, err

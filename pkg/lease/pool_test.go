@@ -328,14 +328,14 @@ func (c leasesOnly) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput
 // emits one warning, and continues. The reaper function opens more groups.
 func TestAgentThatMayNotWriteThePool(t *testing.T) {
 	client := dynamotest.Embedded(t)
-	all := lease.NewDynamoDB(client, dynamotest.CreateTable(t, client))
+	table := dynamotest.CreateTable(t, client)
+	all := lease.NewDynamoDB(client, table)
 	pool := leasepool.Open(all, "orders")
 	// The open group contains the node IDs 1276 to 1279, and the next group contains 20 node
 	// IDs.
 	if _, err := pool.Seed(t.Context(), leasepool.Spec{Size: 1300, ExcludeBelow: 1276, Layout: snowflake.Wide16()}); err != nil {
 		t.Fatal(err)
 	}
-	_, table := all.Table()
 	var seen fixture.Events
 	cfg := fixture.Config(lease.NewDynamoDB(leasesOnly{client}, table))
 	cfg.OnEvent = seen.Add
@@ -372,11 +372,11 @@ func TestAgentThatMayNotWriteThePool(t *testing.T) {
 // must not guess the layout.
 func TestAgentThatMayNotBindTheLayout(t *testing.T) {
 	client := dynamotest.Embedded(t)
-	all := lease.NewDynamoDB(client, dynamotest.CreateTable(t, client))
+	table := dynamotest.CreateTable(t, client)
+	all := lease.NewDynamoDB(client, table)
 	if _, err := leasepool.Open(all, "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
 		t.Fatal(err)
 	}
-	_, table := all.Table()
 	agent := fixture.Start(t, fixture.Config(lease.NewDynamoDB(leasesOnly{client}, table)))
 	if _, err := snowflake.New(agent); !errors.Is(err, lease.ErrAccess) {
 		t.Errorf("got %v, want that it may not", err)

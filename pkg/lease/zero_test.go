@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/zero"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -29,7 +30,7 @@ func TestZeroValues(t *testing.T) {
 			t.Errorf("%T: a generator on it: got no error", v)
 		}
 	}
-	zero.Methods(t, new(lease.DynamoDB), "")
+	zero.Methods(t, new(protocol.DynamoDB), "")
 	for _, c := range []*leasetest.Clock{nil, new(leasetest.Clock)} {
 		zero.Methods(t, c, "")
 		if off := time.Until(c.Wall()).Abs(); off > time.Minute {
@@ -59,7 +60,7 @@ func TestNilContext(t *testing.T) {
 
 // If Config.Store contains a nil pointer, Start returns an error that names its type.
 func TestNilStore(t *testing.T) {
-	for _, store := range []lease.Store{(*lease.DynamoDB)(nil), (*leasetest.Memory)(nil)} {
+	for _, store := range []lease.Store{(*protocol.DynamoDB)(nil), (*leasetest.Memory)(nil)} {
 		cfg := lease.Config{Pool: "orders", Store: store}
 		_, err := lease.Start(t.Context(), cfg)
 		if err == nil || !strings.Contains(err.Error(), "Store is a nil *") {

@@ -35,7 +35,7 @@ type run struct {
 	outputs       map[string]string
 	table         string
 	role          aws.Config // with the task role's credentials
-	store         *lease.DynamoDB
+	store         lease.Store
 	tasks         []*task
 	held          map[int]bool
 	ids           map[snowflake.ID]int

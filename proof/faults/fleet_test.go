@@ -175,7 +175,7 @@ func (f *fleet) unserve() {
 	f.server = nil
 }
 
-func (f *fleet) store() *lease.DynamoDB {
+func (f *fleet) store() lease.Store {
 	s, err := lease.Open(f.t.Context(), "leases", "http://"+f.addr)
 	if err != nil {
 		f.t.Fatal(err)

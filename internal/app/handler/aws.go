@@ -15,11 +15,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // Open returns the store of the table that NODELEASE_TABLE names.
-func Open() (*lease.DynamoDB, error) {
+func Open() (*protocol.DynamoDB, error) {
 	table := os.Getenv("NODELEASE_TABLE")
 	if table == "" {
 		return nil, errors.New("NODELEASE_TABLE is empty: set it to the table's name")
@@ -28,7 +28,7 @@ func Open() (*lease.DynamoDB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lease.NewDynamoDB(dynamodb.NewFromConfig(cfg), table), nil
+	return protocol.NewDynamoDB(dynamodb.NewFromConfig(cfg), table), nil
 }
 
 // OpenMetrics returns a CloudWatch client.

@@ -94,7 +94,7 @@ func thousands(n int) string {
 // the fleet is made quickly.
 type fleet struct {
 	*meter
-	store   *lease.DynamoDB
+	store   lease.Store
 	table   *dynamocoordinator.Coordinator
 	name    string
 	members []cluster.Member

@@ -26,7 +26,7 @@ import (
 type Coordinator struct {
 	client lease.Client
 	table  string
-	store  *lease.DynamoDB
+	store  lease.Store
 
 	mu      sync.Mutex
 	digests map[string]*digest // by the cluster and the key of the reading member

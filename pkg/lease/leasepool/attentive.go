@@ -37,7 +37,7 @@ func (s *attentive) Group(ctx context.Context, pool string, n int) (protocol.Gro
 	return g, err
 }
 
-// EventualGroup is the method that [Pool.Glance] needs.
+// EventualGroup implements [protocol.EventualStore].
 func (s *attentive) EventualGroup(ctx context.Context, pool string, n int) (protocol.Group, error) {
 	g, err := protocol.EventualGroup(ctx, s.Store, pool, n)
 	s.note(err)

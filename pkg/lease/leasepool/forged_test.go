@@ -154,7 +154,7 @@ func TestForged(t *testing.T) {
 
 // delayed is a store whose first answer about the pool's item arrives after late has run.
 type delayed struct {
-	*lease.DynamoDB
+	*protocol.DynamoDB
 	once atomic.Bool
 	late func()
 }
@@ -171,7 +171,7 @@ func (s *delayed) PoolItem(ctx context.Context, pool string) (protocol.PoolItem,
 // answer that contains it.
 func TestOvertakenItemIsNotForged(t *testing.T) {
 	_, pool, store := audited(t, false)
-	slow := &delayed{DynamoDB: store.(*lease.DynamoDB), late: func() {
+	slow := &delayed{DynamoDB: store.(*protocol.DynamoDB), late: func() {
 		if _, err := pool.Resize(t.Context(), leasepool.Spec{Size: 5}); err != nil {
 			t.Error(err)
 		}
@@ -184,7 +184,7 @@ func TestOvertakenItemIsNotForged(t *testing.T) {
 
 // gone is a store without one of its items.
 type gone struct {
-	*lease.DynamoDB
+	*protocol.DynamoDB
 	node int
 }
 
@@ -258,7 +258,7 @@ func TestHonestWritesAreNotForged(t *testing.T) {
 		}
 		reapQuietly(t, pool)
 	}
-	if r, err := leasepool.Open(gone{store.(*lease.DynamoDB), 1}, "orders").Due(t.Context()); err != nil || !maps.Equal(r.Forged, leasepool.Corrupt{1: "it was deleted"}) {
+	if r, err := leasepool.Open(gone{store.(*protocol.DynamoDB), 1}, "orders").Due(t.Context()); err != nil || !maps.Equal(r.Forged, leasepool.Corrupt{1: "it was deleted"}) {
 		t.Errorf("a deleted item: %v, %v", r.Forged, err)
 	}
 }

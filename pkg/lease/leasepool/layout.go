@@ -111,22 +111,15 @@ func (p *Pool) bindLayout(ctx context.Context, c *Changes, l snowflake.Layout) e
 	if l == (snowflake.Layout{}) {
 		return nil
 	}
-	item, err := BindLayout(ctx, p.table(), c.Pool, &l)
+	item, err := bindLayout(ctx, p.table(), c.Pool, &l)
 	if err == nil {
 		c.Pool = item
 	}
 	return err
 }
 
-// BindLayout makes sure that a pool has a layout, and that this layout is want. If want
-// is nil, any layout is accepted, and a pool without a layout gets [snowflake.Default].
-// An agent calls BindLayout after its claim and before it makes its first ID. If the
-// pool's layout and want differ, the error names both. BindLayout writes at most once,
-// and not at all if item has a layout.
-func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, want *snowflake.Layout) (protocol.PoolItem, error) {
-	if err := protocol.CheckContext(ctx); err != nil {
-		return item, err
-	}
+// bindLayout is [siblings.BindLayout].
+func bindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, want *snowflake.Layout) (protocol.PoolItem, error) {
 	bind := snowflake.Default()
 	if want != nil {
 		bind = *want
@@ -137,7 +130,7 @@ func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, w
 				item.Pool, item.Size, LayoutName(bind), bind.Nodes())
 		}
 		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) {
-			return some(s).WritePool(ctx, protocol.BindLayout{Pool: item.Pool, Layout: protocol.LayoutOf(bind)})
+			return s.WritePool(ctx, protocol.BindLayout{Pool: item.Pool, Layout: protocol.LayoutOf(bind)})
 		})
 		if err != nil {
 			return item, err
@@ -187,7 +180,7 @@ func (p *Pool) setLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 		return item, fmt.Errorf("lease: pool %q: %w", p.Name, err)
 	}
 	if item.Layout == nil && item.LayoutBefore == nil {
-		return BindLayout(ctx, p.table(), item, &l)
+		return bindLayout(ctx, p.table(), item, &l)
 	}
 	if item.Layout != nil {
 		if *item.Layout == protocol.LayoutOf(l) {

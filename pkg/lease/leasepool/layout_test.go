@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -62,7 +63,7 @@ func TestResizeBeyondTheLayout(t *testing.T) {
 	late := through{Store: s, before: func(w protocol.Write) error {
 		if _, seeds := w.(protocol.Seed); seeds && !bound {
 			bound = true
-			if _, err := leasepool.BindLayout(t.Context(), s, item(t, s), &js53); err != nil {
+			if _, err := siblings.BindLayout(t.Context(), s, item(t, s), &js53); err != nil {
 				t.Error(err)
 			}
 		}
@@ -122,7 +123,7 @@ func TestSetLayoutBesideAClaim(t *testing.T) {
 			var found *protocol.IDLayout // the layout that the agent reads after its claim
 			claim := func() {
 				claimOn(t, s, 3)
-				if p, err := leasepool.BindLayout(t.Context(), s, item(t, s), nil); err == nil {
+				if p, err := siblings.BindLayout(t.Context(), s, item(t, s), nil); err == nil {
 					found = p.Layout
 				}
 			}

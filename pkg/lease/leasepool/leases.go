@@ -48,13 +48,9 @@ func (p *Pool) Leases(ctx context.Context) iter.Seq2[Lease, error] {
 	}
 }
 
-// Glance reads the node IDs of group n, counted from 0. If the store offers eventually
-// consistent reads, Glance uses one. Such a read costs half as much and may return items
-// as they were a second ago.
-func (p *Pool) Glance(ctx context.Context, n int) (protocol.Group, error) {
-	if err := p.absent(); err != nil {
-		return protocol.Group{}, err
-	}
+// glance reads the node IDs of group n, counted from 0, with an eventually consistent read
+// if the store offers it.
+func (p *Pool) glance(ctx context.Context, n int) (protocol.Group, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
 		return protocol.EventualGroup(ctx, p.table(), p.Name, n)
 	})

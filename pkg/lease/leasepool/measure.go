@@ -33,13 +33,8 @@ func (p *Pool) Measure(ctx context.Context, s Stats, at time.Time) error {
 	return err
 }
 
-// CountOpen counts the held node IDs of a pool, and separately the node IDs that are
-// cooling or were left by a dead holder. It reads only the groups that can contain
-// leases.
-func CountOpen(ctx context.Context, store protocol.Store, item protocol.PoolItem, now time.Time) (held, cooling int, err error) {
-	if err := protocol.CheckContext(ctx); err != nil {
-		return 0, 0, err
-	}
+// countOpen is [siblings.CountOpen].
+func countOpen(ctx context.Context, store protocol.Store, item protocol.PoolItem, now time.Time) (held, cooling int, err error) {
 	p := Open(store, item.Pool)
 	s := Stats{Pool: item}
 	err = p.sweepOpen(ctx, item, &s.Corrupt, func(_ context.Context, w *sweep, _ int, g protocol.Group) error {

@@ -8,7 +8,12 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 )
+
+func init() {
+	siblings.BindLayout, siblings.CountOpen, siblings.WidenUnlessOpen = bindLayout, countOpen, widenUnlessOpen
+}
 
 // Pool has the operations ("verbs") on a pool: seed, resize, reap, force release, raise,
 // count. Each of them may be repeated or run concurrently, and continues where an earlier

@@ -90,7 +90,7 @@ func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 // above those that can have leases.
 func (p *Pool) countRetired(ctx context.Context, s *Stats) error {
 	for n := max(s.Pool.Size/protocol.GroupSize, openGroups(s.Pool)); n < maxGroups && !s.Pool.ResizedAt.IsZero(); n++ {
-		g, err := p.Glance(ctx, n)
+		g, err := p.glance(ctx, n)
 		if err != nil || empty(g) {
 			return err
 		}

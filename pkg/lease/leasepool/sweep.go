@@ -45,7 +45,7 @@ func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn visit
 // conditional on what was read.
 func (p *Pool) sweepOpen(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: openGroups(item)}
-	return s.run(ctx, p.Glance, fn)
+	return s.run(ctx, p.glance, fn)
 }
 
 // openGroups returns the number of groups that can contain leases.

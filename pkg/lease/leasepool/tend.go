@@ -72,7 +72,7 @@ func (p *Pool) tend(ctx context.Context) (Changes, error) {
 		return c, err
 	}
 	if _, last := item.GroupsOpen(); last+1 < item.UsableGroups() {
-		g, err := p.Glance(ctx, last)
+		g, err := p.glance(ctx, last)
 		if err != nil {
 			return c, err
 		}

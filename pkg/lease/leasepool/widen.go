@@ -36,13 +36,10 @@ func (p *Pool) Widen(ctx context.Context) (Changes, error) {
 	return c, err
 }
 
-// WidenUnlessOpen does what Widen does, but a caller that finds an open try leaves the
-// work to the process that began that try. Use it if many processes may widen at once.
-func (p *Pool) WidenUnlessOpen(ctx context.Context) (Changes, error) {
-	if err := p.absent(); err != nil {
-		return Changes{}, err
-	}
-	return p.widen(ctx, false)
+// widenUnlessOpen is [siblings.WidenUnlessOpen].
+func widenUnlessOpen(ctx context.Context, s protocol.Store, pool string) error {
+	_, err := Open(s, pool).widen(ctx, false)
+	return err
 }
 
 // widen runs the steps of [protocol.Widener]. A try is always finished with the item in

@@ -18,22 +18,14 @@ func TestNilAndZero(t *testing.T) {
 	for _, p := range []*leasepool.Pool{nil, new(leasepool.Pool)} {
 		zero.Methods(t, p, "leasepool.Open")
 	}
-	for _, store := range []lease.Store{nil, (*lease.DynamoDB)(nil), new(lease.DynamoDB), lease.NewDynamoDB(nil, "leases")} {
+	for _, store := range []lease.Store{nil, (*protocol.DynamoDB)(nil), new(protocol.DynamoDB), lease.NewDynamoDB(nil, "leases")} {
 		p := leasepool.Open(store, "orders")
 		for name, call := range verbs(p) {
 			if err := call(t.Context()); err == nil {
 				t.Errorf("%s of a pool on a nil %T: got no error", name, store)
 			}
 		}
-		zero.NilContext(t, "", func(context.Context) error { _, err := leasepool.Names(t.Context(), store); return err },
-			func(context.Context) error {
-				_, err := leasepool.BindLayout(t.Context(), store, protocol.PoolItem{Pool: "orders", Size: 4}, nil)
-				return err
-			},
-			func(context.Context) error {
-				_, _, err := leasepool.CountOpen(t.Context(), store, protocol.PoolItem{Pool: "orders", Size: 4, OpenGroups: 1}, time.Now())
-				return err
-			})
+		zero.NilContext(t, "", func(context.Context) error { _, err := leasepool.Names(t.Context(), store); return err })
 	}
 	p := leasepool.Open(leasetest.NewMemory("orders", 4), "orders")
 	for name, call := range verbs(p) {
@@ -42,11 +34,7 @@ func TestNilAndZero(t *testing.T) {
 			t.Fatal(name)
 		}
 	}
-	zero.NilContext(t, "context is nil", leasepool.Names, leasepool.BindLayout,
-		func(ctx context.Context) error {
-			_, _, err := leasepool.CountOpen(ctx, leasetest.NewMemory("orders", 4), protocol.PoolItem{Pool: "orders", Size: 4, OpenGroups: 1}, time.Now())
-			return err
-		})
+	zero.NilContext(t, "context is nil", leasepool.Names)
 }
 
 // verbs returns all methods of a pool that take a context.
@@ -55,7 +43,6 @@ func verbs(p *leasepool.Pool) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Due":   func(ctx context.Context) error { return only(p.Due(ctx)) },
 		"Force": func(ctx context.Context) error { return only(p.ForceRelease(ctx, 2, 0)) },
-		"Look":  func(ctx context.Context) error { return only(p.Glance(ctx, 0)) },
 		"Leases": func(ctx context.Context) (err error) {
 			for _, err = range p.Leases(ctx) {
 			}
@@ -71,6 +58,5 @@ func verbs(p *leasepool.Pool) map[string]func(context.Context) error {
 		"Stats":   func(ctx context.Context) error { return only(p.Stats(ctx)) },
 		"Tend":    func(ctx context.Context) error { return only(p.Tend(ctx)) },
 		"Widen":   func(ctx context.Context) error { return only(p.Widen(ctx)) },
-		"Unless":  func(ctx context.Context) error { return only(p.WidenUnlessOpen(ctx)) },
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -360,7 +361,7 @@ func TestRestoredInsideARenewal(t *testing.T) {
 			return do()
 		})
 		sent := 0
-		a.BeforeResume(func() {
+		siblings.BeforeResume(a, func() {
 			if clock.Generation() == 0 {
 				sent = len(fixture.WritesOf[protocol.Renew](s))
 				clock.Restore()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -391,7 +392,7 @@ func (r *requests) Write(ctx context.Context, w protocol.Write) (protocol.Result
 func TestRequestsOfAFirstUse(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		table := leasetest.NewMemory("orders", 256)
-		if _, err := leasepool.BindLayout(t.Context(), table, protocol.PoolItem{Pool: "orders", Size: 256}, nil); err != nil {
+		if _, err := siblings.BindLayout(t.Context(), table, protocol.PoolItem{Pool: "orders", Size: 256}, nil); err != nil {
 			t.Fatal(err)
 		}
 		first := func(want string) {

@@ -166,26 +166,26 @@ func (d *DynamoDB) poolItem(ctx context.Context, pool string, consistent bool) (
 // Group implements [Store]. Reading a group takes one Query of one page, with 256 items
 // of at most 1 KB.
 func (d *DynamoDB) Group(ctx context.Context, pool string, group int) (Group, error) {
-	return d.query(ctx, pool, group, Whole, true)
+	return d.query(ctx, pool, group, Part{}, true)
 }
 
 // EventualGroup is Group at half the price, for callers that accept an answer that may be
 // a second old; see [EventualStore].
 func (d *DynamoDB) EventualGroup(ctx context.Context, pool string, group int) (Group, error) {
-	return d.query(ctx, pool, group, Whole, false)
+	return d.query(ctx, pool, group, Part{}, false)
 }
 
 // EventualPart implements [PartStore].
-func (d *DynamoDB) EventualPart(ctx context.Context, pool string, group, part int) (Group, error) {
+func (d *DynamoDB) EventualPart(ctx context.Context, pool string, group int, part Part) (Group, error) {
 	return d.query(ctx, pool, group, part, false)
 }
 
-func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, consistent bool) (Group, error) {
+func (d *DynamoDB) query(ctx context.Context, pool string, group int, part Part, consistent bool) (Group, error) {
 	var g Group
-	first, end, limit := group*GroupSize, (group+1)*GroupSize, (*int32)(nil)
-	if part != Whole {
-		first += part * PartSize
-		end, limit = first+PartSize, aws.Int32(PartSize)
+	first, end := part.Bounds(group)
+	var limit *int32
+	if !part.Whole() {
+		limit = aws.Int32(int32(part.Size))
 	}
 	// The query begins at the first node ID and ends after the last, so foreign items in
 	// the partition cost a reader at most the rest of a page.
@@ -204,7 +204,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 		}
 		for i, av := range out.Items {
 			n := nodeOf(av)
-			if part != Whole && n >= end { // if node IDs are missing, the page extends into the next part
+			if !part.Whole() && n >= end { // if node IDs are missing, the page extends into the next part
 				break
 			}
 			l, err := decodeLease(Key{pool, n}, av)
@@ -230,7 +230,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 		if err := pages.Next(out); err != nil {
 			return Group{}, explain(err, "Query", d.table)
 		}
-		if from = out.LastEvaluatedKey; len(from) == 0 || part != Whole {
+		if from = out.LastEvaluatedKey; len(from) == 0 || !part.Whole() {
 			return g, nil
 		}
 	}

@@ -47,21 +47,37 @@ func EventualGroup(ctx context.Context, s Store, pool string, group int) (Group,
 
 // PartStore is a [Store] that can read a part of a group, for less than the whole costs.
 type PartStore interface {
-	// EventualPart reads the node IDs of one part (0 to Parts-1) of a group, in order, with
-	// eventually consistent reads.
-	EventualPart(ctx context.Context, pool string, group, part int) (Group, error)
+	// EventualPart reads the node IDs of one part of a group, in order, with eventually
+	// consistent reads.
+	EventualPart(ctx context.Context, pool string, group int, part Part) (Group, error)
 }
 
+// Part is a part of a group: if the group is divided into parts of Size node IDs, the part
+// with the number N, from 0. The zero Part is the whole group.
+type Part struct{ N, Size int }
+
+// The sizes of parts, which divide GroupSize. If all node IDs are held, reading a group costs
+// 19 read units, a large part 5 and a small part 2; eventually consistent reads cost half as
+// many.
 const (
-	// PartSize is the number of node IDs in a part. If all node IDs are held, reading a
-	// group costs 19 read units and reading a part costs 2; eventually consistent reads
-	// cost half as many.
-	PartSize = 16
-	// Parts is the number of parts of a group.
-	Parts = GroupSize / PartSize
-	// Whole selects the whole group where a parameter is the number of a part.
-	Whole = -1
+	SmallPart = 16
+	LargePart = 64
 )
+
+// PartOf returns the part of the given size that contains a node ID.
+func PartOf(node, size int) Part { return Part{node % GroupSize / size, size} }
+
+// Whole reports whether the part is the whole group.
+func (p Part) Whole() bool { return p.Size == 0 }
+
+// Bounds returns the first node ID of a part of a group, and the node ID after its last.
+func (p Part) Bounds(group int) (first, end int) {
+	if p.Whole() {
+		return group * GroupSize, (group + 1) * GroupSize
+	}
+	first = group*GroupSize + p.N*p.Size
+	return first, first + p.Size
+}
 
 // Group is the content of one group of node IDs, or of a part of one.
 type Group struct {

@@ -21,9 +21,9 @@ import (
 type paperAgent struct {
 	state  paperState
 	name   int
-	tries  int // attempts of the present request that had no answer
-	number int // the node ID that is claimed, or the group that is read
-	part   int // the part of that group
+	tries  int           // attempts of the present request that had no answer
+	number int           // the node ID that is claimed, or the group that is read
+	part   protocol.Part // the part of that group
 	claims int
 	next   int32 // the next agent in the list of this millisecond
 	begun  int64 // when it started, ms
@@ -155,7 +155,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 // guess claims blindly, unless the pool is known to be mostly taken.
 func (a *paperAgent) guess(w *paper, i int32) {
 	a.search, a.wait = &Search{Dice: w.dice, Parts: true}, &Wait{Dice: w.dice}
-	if MostlyTaken(a.known, w.wall(), w.config.MaxSkew()) {
+	if a.search.Taken = MostlyTaken(a.known, w.wall(), w.config.MaxSkew()); a.search.Taken {
 		a.begin()
 		a.then(w, i, paperLooks)
 		return
@@ -237,11 +237,7 @@ func (a *paperAgent) look(w *paper, i int32) {
 		}
 	}
 	n := a.number
-	low, high := n*protocol.GroupSize, (n+1)*protocol.GroupSize
-	if a.part != protocol.Whole {
-		low += a.part * protocol.PartSize
-		high = low + protocol.PartSize
-	}
+	low, high := a.part.Bounds(n)
 	high = min(high, w.pool.Size)
 	if !w.read(w.groups[n], w.page(low, high)/2) { // eventually consistent
 		a.again(w, i)
@@ -251,17 +247,17 @@ func (a *paperAgent) look(w *paper, i int32) {
 	c := a.claimOf(w)
 	g := protocol.Group{Leases: w.eventual(low, high)}
 	free := a.search.Believe(one.Add(g, a.known, c), w.monotonic())
-	if a.part == protocol.Whole {
+	if a.part.Whole() {
 		a.found.Merge(one)
 	}
-	if len(free) == 0 && a.part == protocol.Whole {
+	if len(free) == 0 && a.part.Whole() {
 		a.search.FoundFull(n, one.Next)
 	}
 	if len(free) > 0 {
 		a.found.Free = a.search.Found(free, w.monotonic())
 		a.wait.Spare(free, a.found.Free)
 	}
-	if _, last := a.known.GroupsOpen(); n == last && one.Crowded(a.part != protocol.Whole) && last+1 < a.known.Groups() {
+	if _, last := a.known.GroupsOpen(); n == last && one.Crowded(!a.part.Whole()) && last+1 < a.known.Groups() {
 		a.then(w, i, paperReadsAgain)
 		return
 	}

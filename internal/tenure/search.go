@@ -34,15 +34,15 @@ func MostlyTaken(p protocol.PoolItem, now time.Time, skew time.Duration) bool {
 //
 // A page of a large pool is a group of 256 node IDs, so reading all of the largest pool
 // would take 256 pages. A search begins with a part of a group, at a random place: compared
-// with a page, this is a tenth of the price and of the load on the partition. Whole pages
-// are read only if that part has no free node ID and no group can be opened. The first page
-// is a random open group, to spread a herd. If it is full and there are more groups to
-// open, the second page is a random one of the newer half, since the older groups have had
-// more time to fill. The third page is the newest group, because only that group shows
-// whether it is time to open the next one. If claimants read the newest group earlier, a
-// whole herd would read the same page. Random groups follow: first those that no search of
-// this claimant has read, so that the claimant sees every group once before it reads any
-// group again. Groups that were full, and in which no lease has expired by now, come last:
+// with a page, this is a tenth of the price and of the load on the partition. If no node ID
+// of that part is free and no group can be opened, a part of four times the size follows,
+// and then whole pages. The first page is a random open group, to spread a herd. If it is
+// full and there are more groups to open, the second page is a random one of the newer
+// half, since the older groups have had more time to fill. The third page is the newest
+// group, because only that group shows whether it is time to open the next one. If claimants
+// read the newest group earlier, a whole herd would read the same page. Random groups
+// follow: first those that no search of this claimant has read, so that the claimant sees
+// every group once before it reads any group again. Groups that were full, and in which no lease has expired by now, come last:
 // only a release makes room in them.
 //
 // The pool is considered exhausted when a search finds nothing on firstPages pages, which
@@ -56,6 +56,7 @@ type Search struct {
 	seen    map[int]bool      // in this search
 	Waiting bool              // an earlier search found nothing
 	Parts   bool              // the store reads parts of groups
+	Taken   bool              // the pool is known to be mostly taken, so large parts are not read
 	parts   int               // parts that were read in this search, or since groups were opened
 	Strong  bool              // reads are strongly consistent, so no page is old
 	Paced   int               // pages of a search while polling a note; 0: as above
@@ -83,42 +84,46 @@ const (
 func (s *Search) Begin() { s.seen, s.parts, s.second = map[int]bool{}, 0, nil }
 
 // Next returns the next group to read, and which part of it; false when the search is over.
-func (s *Search) Next(p protocol.PoolItem, now time.Time) (n, part int, ok bool) {
-	if node, ok := s.place(p); ok {
+func (s *Search) Next(p protocol.PoolItem, now time.Time) (n int, part protocol.Part, ok bool) {
+	if node, size, ok := s.place(p); ok {
 		s.parts++
-		return node / protocol.GroupSize, node % protocol.GroupSize / protocol.PartSize, true
+		return node / protocol.GroupSize, protocol.PartOf(node, size), true
 	}
 	n, ok = s.Group(p, now)
-	return n, protocol.Whole, ok
+	return n, protocol.Part{}, ok
 }
 
-// place returns a node ID whose part of a group is to be read. A search reads one part, or
-// up to three while there are groups to open, in the same order as whole pages. A claimant
-// that has found groups full, or has waited, reads whole pages, unless groups were opened.
-func (s *Search) place(p protocol.PoolItem) (node int, ok bool) {
+// place returns a node ID whose part of a group is to be read, and the size of the part. A
+// search reads a small part and then a large one, or up to three small ones while there are
+// groups to open, in the same order as whole pages. A claimant that has found groups full,
+// or has waited, reads whole pages, unless groups were opened.
+func (s *Search) place(p protocol.PoolItem) (node, size int, ok bool) {
 	low, high := p.Open()
 	half, last := newer(p)
 	switch {
 	case !s.Parts || s.Strong || s.Paced > 0:
-		return 0, false
+		return 0, 0, false
 	case s.fresh > 0:
 		low = max(low, s.fresh*protocol.GroupSize)
 	case s.Waiting || len(s.full) > 0:
-		return 0, false
+		return 0, 0, false
 	}
+	size = protocol.SmallPart
 	switch {
 	case s.parts == 0:
+	case s.parts == 1 && !s.Taken && last+1 >= p.Groups() && high-low > protocol.LargePart:
+		size = protocol.LargePart
 	case last+1 >= p.Groups() || s.parts == 2 && half == last || s.parts > 2:
-		return 0, false
+		return 0, 0, false
 	case s.parts == 1:
 		low = max(low, half*protocol.GroupSize)
 	default:
 		low = max(low, last*protocol.GroupSize)
 	}
 	if low >= high {
-		return 0, false
+		return 0, 0, false
 	}
-	return low + s.random(high-low), true
+	return low + s.random(high-low), size, true
 }
 
 // Group returns the next group to read as a whole page; false when the search is over.

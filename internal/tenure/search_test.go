@@ -121,10 +121,14 @@ func TestPauseAfterARefusal(t *testing.T) {
 
 // A search begins with a part of any open group. While there are groups to open, a part of
 // a group of the newer half and a part of the newest group follow, and then whole pages.
-// If groups were opened in the meantime, a claimant begins with a part of the new groups.
+// Once all groups are open, a large part follows instead. If groups were opened in the
+// meantime, a claimant begins with a part of the new groups.
 func TestPartsComeFirst(t *testing.T) {
-	const whole = protocol.Whole
-	type page struct{ group, part int }
+	whole := protocol.Part{}
+	type page struct {
+		group int
+		part  protocol.Part
+	}
 	read := func(s *Search, p protocol.PoolItem) (all []page) {
 		if s.seen == nil {
 			s.Begin()
@@ -149,18 +153,22 @@ func TestPartsComeFirst(t *testing.T) {
 		places[all[0]] = true
 		p.OpenGroups = 8
 		s.Opened(4)
-		if all = read(s, p); len(all) != 5 || all[0].group < 4 || all[0].part == whole || all[1].part != whole {
-			t.Fatalf("seed %d: after 4 groups were opened the pages are %v, want a part and those groups", seed, all)
+		if all = read(s, p); len(all) != 6 || all[0].group < 4 || all[0].part.Size != protocol.SmallPart || all[1].group < 4 || all[1].part.Size != protocol.LargePart || all[2].part != whole {
+			t.Fatalf("seed %d: after 4 groups were opened the pages are %v, want a small part, a large part and those groups", seed, all)
+		}
+		taken := &Search{Parts: true, Taken: true, Dice: rand.New(rand.NewPCG(seed, 5))}
+		if all = read(taken, p); all[0].part.Size != protocol.SmallPart || all[1].part != whole {
+			t.Fatalf("seed %d: in a pool that is mostly taken the pages are %v, want a small part and then groups", seed, all)
 		}
 		for _, pages := range [][]page{read(&Search{Parts: true, Strong: true}, p), read(&Search{Parts: true, Waiting: true}, p), read(&Search{}, p)} {
 			for _, pg := range pages {
 				if pg.part != whole {
-					t.Errorf("seed %d: a search that is strong, waits or has no parts read part %d", seed, pg.part)
+					t.Errorf("seed %d: a search that is strong, waits or has no parts read part %+v", seed, pg.part)
 				}
 			}
 		}
 	}
-	if want := 4*protocol.Parts - 2; len(places) != want || places[page{0, 0}] || places[page{0, 1}] { // the first 40 node IDs are excluded
+	if want := 4*protocol.GroupSize/protocol.SmallPart - 2; len(places) != want || places[page{0, protocol.PartOf(0, protocol.SmallPart)}] || places[page{0, protocol.PartOf(16, protocol.SmallPart)}] { // the first 40 node IDs are excluded
 		t.Errorf("1,000 searches began at %d places of four groups, want %d", len(places), want)
 	}
 }

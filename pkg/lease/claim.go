@@ -41,7 +41,8 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 		return nil, &CorruptError{Pool: a.cfg.Pool, NodeID: wholePool, Err: fmt.Errorf(
 			"it has no node IDs to lease: pool_size %d, of which %d are excluded and %d may exist (exist_below)", a.pool.Size, a.pool.ExcludeBelow, a.pool.Limit())}
 	}
-	guess := !tenure.MostlyTaken(a.pool, a.clock.Wall(), a.cfg.timings().MaxSkew())
+	s.Taken = tenure.MostlyTaken(a.pool, a.clock.Wall(), a.cfg.timings().MaxSkew())
+	guess := !s.Taken
 	if u := a.pending(); u != nil { // settled before another node ID is tried
 		// A release that was sent may still arrive. It would then free whatever its session
 		// holds at that time, including milliseconds that were already stamped. So that session
@@ -161,7 +162,7 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 		read := a.clock.Monotonic()
 		free := s.Believe(one.Add(g, a.pool, c), read)
 		a.stale = a.stale || one.Newer
-		if part == protocol.Whole {
+		if part.Whole() {
 			o.Merge(one)
 			if len(free) == 0 {
 				s.FoundFull(n, one.Next)
@@ -171,9 +172,9 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 		// of that group was read, and the part still has a free node ID, it may be crowded only
 		// by chance. Opening groups in that case makes starts cheaper, but in a narrow pool it
 		// also makes the node IDs wider.
-		chance := part != protocol.Whole && len(free) > 0 && a.pool.Narrow()
-		if _, last := a.pool.GroupsOpen(); n == last && !chance && one.Crowded(a.pool.Narrow() || part != protocol.Whole) && last+1 < a.pool.Groups() {
-			if err := a.openGroups(ctx, s, part == protocol.Whole && one.Held == one.Usable); err != nil {
+		chance := !part.Whole() && len(free) > 0 && a.pool.Narrow()
+		if _, last := a.pool.GroupsOpen(); n == last && !chance && one.Crowded(a.pool.Narrow() || !part.Whole()) && last+1 < a.pool.Groups() {
+			if err := a.openGroups(ctx, s, part.Whole() && one.Held == one.Usable); err != nil {
 				return o, err
 			}
 		}
@@ -192,11 +193,11 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 }
 
 // page reads one group, or a part of it.
-func (a *Agent) page(ctx context.Context, n, part int, strong bool) (protocol.Group, error) {
+func (a *Agent) page(ctx context.Context, n int, part protocol.Part, strong bool) (protocol.Group, error) {
 	if strong {
 		return a.cfg.Store.Group(ctx, a.cfg.Pool, n)
 	}
-	if s, ok := a.cfg.Store.(protocol.PartStore); ok && part != protocol.Whole {
+	if s, ok := a.cfg.Store.(protocol.PartStore); ok && !part.Whole() {
 		return s.EventualPart(ctx, a.cfg.Pool, n, part)
 	}
 	return protocol.EventualGroup(ctx, a.cfg.Store, a.cfg.Pool, n)

@@ -336,22 +336,25 @@ func parts(t *testing.T, s protocol.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got []protocol.Lease
-		for part := range protocol.Parts {
-			g, err := cheap.EventualPart(t.Context(), "p", group, part)
-			if err != nil || len(g.Corrupt) > 0 {
-				t.Fatal(g.Corrupt, err)
-			}
-			first := group*protocol.GroupSize + part*protocol.PartSize
-			for _, l := range g.Leases {
-				if l.NodeID < first || l.NodeID >= first+protocol.PartSize {
-					t.Errorf("node ID %d is in part %d of group %d", l.NodeID, part, group)
+		for _, size := range []int{protocol.SmallPart, protocol.LargePart} {
+			var got []protocol.Lease
+			for n := range protocol.GroupSize / size {
+				part := protocol.Part{N: n, Size: size}
+				g, err := cheap.EventualPart(t.Context(), "p", group, part)
+				if err != nil || len(g.Corrupt) > 0 {
+					t.Fatal(g.Corrupt, err)
 				}
+				first, end := part.Bounds(group)
+				for _, l := range g.Leases {
+					if l.NodeID < first || l.NodeID >= end {
+						t.Errorf("node ID %d is in part %+v of group %d", l.NodeID, part, group)
+					}
+				}
+				got = append(got, g.Leases...)
 			}
-			got = append(got, g.Leases...)
-		}
-		if !reflect.DeepEqual(got, want.Leases) {
-			t.Errorf("the parts of group %d have %d leases, the group %d", group, len(got), len(want.Leases))
+			if !reflect.DeepEqual(got, want.Leases) {
+				t.Errorf("the parts of size %d of group %d have %d leases, the group %d", size, group, len(got), len(want.Leases))
+			}
 		}
 	}
 }

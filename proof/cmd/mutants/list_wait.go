@@ -47,6 +47,10 @@ var waitMutants = []mutant{
 	{"a release of which an answer was lost leaves nothing", closing, `res.Applied || l != nil && l.Holder == "" && l.Version == t.Lease.Version {`, `res.Applied || l != nil && false {`, herdsOwn},
 	{"a crowded part with room opens groups", claim, `n == last && !chance && one`, `n == last && (!chance || true) && one`, herdsOwn},
 	{"everybody's second page is the newest group", "internal/tenure/search.go", `return last + 1 - (last+2-first)/2, last`, `return last + 0*first, last`, "./internal/tenure"},
+	{"a herd reads whole pages after a small part", "internal/tenure/search.go", `		size = protocol.LargePart
+	case`, `		return 0, 0, false
+	case`, "./internal/tenure"},
+	{"a large part is read in a pool that is mostly taken", "internal/tenure/search.go", `s.parts == 1 && !s.Taken &&`, `s.parts == 1 &&`, "./internal/tenure"},
 	{"a claimant whose claim was refused searches at once", "internal/tenure/search.go", `longest := min(2*s.took, longestPause)`, `longest := 0 * s.took`, "./internal/tenure"},
 	{"a guess into a full pool", "internal/tenure/search.go", `return m.Fresh(now, skew) && 2*(m.Held+m.Cooling) >= p.Limit()-p.ExcludeBelow`, `return m.Fresh(now, skew) && false`, "./internal/tenure"},
 	{"a pause has 32 bits", "internal/tenure/wait.go", `w.Dice.Int64N(int64(d))`, `w.Dice.Int32N(int32(d))`, "./internal/tenure"},

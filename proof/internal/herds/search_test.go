@@ -417,7 +417,7 @@ type inParts struct {
 	parts, pages, strong atomic.Int64
 }
 
-func (s *inParts) EventualPart(ctx context.Context, pool string, n, part int) (protocol.Group, error) {
+func (s *inParts) EventualPart(ctx context.Context, pool string, n int, part protocol.Part) (protocol.Group, error) {
 	s.parts.Add(1)
 	g, err := s.Memory.Group(ctx, pool, n)
 	return fixture.Part(g, part), err
@@ -434,8 +434,8 @@ func (s *inParts) Group(ctx context.Context, pool string, n int) (protocol.Group
 }
 
 // A start in a pool that is half full reads a part of a group, and no whole page. In a
-// full pool, reading the part costs an additional read: only whole pages show that no
-// node ID is free, or find the last free node ID.
+// full pool, reading a small part and a large one costs two additional reads: only whole
+// pages show that no node ID is free, or find the last free node ID.
 func TestPartsOfGroups(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &inParts{Memory: leasetest.NewMemory("", 0)}
@@ -460,8 +460,8 @@ func TestPartsOfGroups(t *testing.T) {
 		if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &none) || none.Size != 1024 || strings.Contains(err.Error(), "groups") {
 			t.Errorf("got %v, want an ExhaustedError of all 1,024", err)
 		}
-		if parts, pages, strong := s.parts.Load(), s.pages.Load(), s.strong.Load(); parts != 1 || pages != 4 || strong != 4 {
-			t.Errorf("got %d parts, %d pages and %d strong pages, want 1, 4 and 4", parts, pages, strong)
+		if parts, pages, strong := s.parts.Load(), s.pages.Load(), s.strong.Load(); parts != 2 || pages != 4 || strong != 4 {
+			t.Errorf("got %d parts, %d pages and %d strong pages, want 2, 4 and 4", parts, pages, strong)
 		}
 		last := fixture.Item(t, s, 777)
 		if _, err := s.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 777}, Session: last.Holder, Version: last.Version, ReservedUntil: time.Now()}); err != nil {

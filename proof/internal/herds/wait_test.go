@@ -89,7 +89,7 @@ func (s *metered) EventualGroup(ctx context.Context, pool string, n int) (protoc
 	return s.Memory.Group(ctx, pool, n)
 }
 
-func (s *metered) EventualPart(ctx context.Context, pool string, n, part int) (protocol.Group, error) {
+func (s *metered) EventualPart(ctx context.Context, pool string, n int, part protocol.Part) (protocol.Group, error) {
 	s.count(func() { s.spent.units += 1.5 })
 	g, err := s.Memory.Group(ctx, pool, n)
 	return fixture.Part(g, part), err

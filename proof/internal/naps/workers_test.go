@@ -44,7 +44,7 @@ func (m *meter) EventualGroup(ctx context.Context, pool string, n int) (protocol
 	return m.Network.Group(ctx, pool, n)
 }
 
-func (m *meter) EventualPart(ctx context.Context, pool string, n, part int) (protocol.Group, error) {
+func (m *meter) EventualPart(ctx context.Context, pool string, n int, part protocol.Part) (protocol.Group, error) {
 	m.halves.Add(2)
 	g, err := m.Network.Group(ctx, pool, n)
 	return fixture.Part(g, part), err

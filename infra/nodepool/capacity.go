@@ -101,7 +101,11 @@ func size(service awsecs.CfnService, targets []awsapplicationautoscaling.CfnScal
 	stack := awscdk.Stack_Of(service)
 	name := text(stack.Resolve(service.AttrName()))
 	for _, target := range targets {
-		if strings.Contains(text(awscdk.Stack_Of(target).Resolve(target.ResourceId())), name) && !*awscdk.Token_IsUnresolved(target.MaxCapacity()) {
+		// Logical IDs are unique in one stack only: another stage of the app has the same ones.
+		if *awscdk.Stack_Of(target).Node().Path() != *stack.Node().Path() {
+			continue
+		}
+		if strings.Contains(text(stack.Resolve(target.ResourceId())), name) && !*awscdk.Token_IsUnresolved(target.MaxCapacity()) {
 			desired = max(desired, *target.MaxCapacity())
 		}
 	}

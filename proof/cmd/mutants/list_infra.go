@@ -10,6 +10,7 @@ var infraMutants = []mutant{
 	{"autoscaling of another stage counts", "infra/nodepool/capacity.go", `*awscdk.Stack_Of(target).Node().Path() != *stack.Node().Path()`, `*awscdk.Stack_Of(target).Node().Path() == ""`, infraOwn},
 	{"a sidecar is attached with limits below its TTL", "infra/nodepool/sidecar.go", `range limits.Complete() {`, `range limits.Complete()[:0] {`, infraOwn},
 	{"an example asks for a Region on this machine", "examples/promises/main.go", `{ o.HTTPClient = d })`, `{ o.HTTPClient, o.Region, o.BaseEndpoint = d, "", nil })`, "./examples/promises"},
+	{"an import that a signal cut off looks complete", "examples/importer/main.go", `return errStopped`, `return context.Cause(ctx)`, "./examples/importer"},
 	{"a resting pool counts as claimable", "internal/app/handler/poolmetric.go", `s.Free+s.Expired)`, `s.Free+s.Expired+s.Cooling)`, "./internal/app/handler"},
 	{"the alarm running-out always needs ten measurements", "infra/nodepool/alarms.go", `max(1, min(10, p.ExhaustionAlarm/(2*p.Every)))`, `10`, infraOwn},
 	{"a grant that CDK dropped passes", "infra/nodepool/grants.go", `if p.granted[principal] || isRole && hasPolicy(role) {`, `if p.granted[principal] || isRole && (hasPolicy(role) || isRole) {`, infraOwn},

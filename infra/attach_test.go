@@ -226,3 +226,40 @@ func TestAttachAmongForeignContainers(t *testing.T) {
 	pool.Attach(task, addContainer(task, "app", 0))
 	wantRefused(t, stack, "container Test/Task/app cannot be set from here", "set StopTimeout to 60 s")
 }
+
+// The services and scalable targets of another stack with equal logical IDs, such as those of
+// a second stage in the same app, say nothing about the size of this stack's services.
+func TestAutoscalingOfAnotherStage(t *testing.T) {
+	app := newApp(t, nil)
+	stage := func(id string, most float64) awscdk.Stack {
+		stack := awscdk.NewStack(app, jsii.String(id), nil)
+		pool := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools[0].Size, p.Pools[0].Narrow = 40, true })).Pool("orders")
+		task := newTask(stack, "Task")
+		addContainer(task, "app", 0)
+		pool.Attach(task)
+		serve(stack, task, "A", 2, 200).AutoScaleTaskCount(between(2, most))
+		return stack
+	}
+	test := stage("Staging", 4)
+	stage("Production", 20)
+	if expect := template(t, test).one(t, "Custom::NodeleasePool").Properties["Expect"]; expect != "8" {
+		t.Errorf("the pool of a service that grows to 4 tasks expects %v holders, want 8", expect)
+	}
+}
+
+// A daemon service runs one task on each machine of the cluster. The synthesis does not know how many machines there are, so it computes no Expect.
+func TestDaemonService(t *testing.T) {
+	stack := newStack(t, "")
+	pool := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools[0].Size = 4096 })).Pool("orders")
+	task := awsecs.NewEc2TaskDefinition(stack, jsii.String("Task"), nil)
+	pool.Attach(task, task.AddContainer(jsii.String("app"), &awsecs.ContainerDefinitionOptions{
+		Image: awsecs.ContainerImage_FromRegistry(jsii.String("scratch"), nil), MemoryLimitMiB: jsii.Number(64),
+	}))
+	vpc := awsec2.NewVpc(stack, jsii.String("Vpc"), &awsec2.VpcProps{NatGateways: jsii.Number(0)})
+	cluster := awsecs.NewCluster(stack, jsii.String("Cluster"), &awsecs.ClusterProps{Vpc: vpc})
+	cluster.AddCapacity(jsii.String("Machines"), &awsecs.AddCapacityOptions{InstanceType: awsec2.NewInstanceType(jsii.String("m7i.large"))})
+	awsecs.NewEc2Service(stack, jsii.String("A"), &awsecs.Ec2ServiceProps{Cluster: cluster, TaskDefinition: task, Daemon: jsii.Bool(true)})
+	if expect := template(t, stack).one(t, "Custom::NodeleasePool").Properties["Expect"]; expect != nil {
+		t.Errorf("the pool of a daemon service expects %v holders, want no Expect", expect)
+	}
+}

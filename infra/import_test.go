@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsecs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
@@ -188,6 +190,19 @@ func TestWrongSidecar(t *testing.T) {
 	})
 	pool.AttachSidecar(bridge, app, &nodepool.Sidecar{Port: 70000, MemoryLimitMiB: 1})
 	wantRefused(t, stack, "Image is missing", "Port is 70000: use 1 to 65535", "MemoryLimitMiB is 1", "network mode is BRIDGE", "use awsvpc")
+}
+
+// A sidecar cannot start with limits of growth below its own TTL, so the synthesis refuses them. The smallest limits are accepted.
+func TestSidecarOfShortLimits(t *testing.T) {
+	attach := func(ttl, reserve time.Duration) awscdk.Stack {
+		stack := newStack(t, "")
+		pool := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools[0].MaxTTL, p.Pools[0].MaxReserve = ttl, reserve })).Pool("orders")
+		task := newTask(stack, "Task")
+		pool.AttachSidecar(task, addContainer(task, "app", 0), &nodepool.Sidecar{Image: awsecs.ContainerImage_FromRegistry(jsii.String("example.org/nodelease:1"), nil)})
+		return stack
+	}
+	wantRefused(t, attach(5*time.Second, 10*time.Second), "AttachSidecar(Test/Task)", "TTL of 15s", "MaxTTL 5s: use TTL = 15s", "MaxReserve 10s is below TTL + ClaimGuard = 16s")
+	template(t, attach(15*time.Second, 16*time.Second))
 }
 
 // The construct's sets of Regions equal those of DynamoDB's API reference, which the SDK's comments contain.

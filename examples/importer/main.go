@@ -9,6 +9,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"io"
 	"iter"
@@ -50,6 +51,10 @@ func config() lease.Config {
 	return lease.Config{Metadata: map[string]string{"doing": "import"}, Reserve: time.Hour}
 }
 
+// errStopped does not wrap the end of the context: lease.Run ignores such an error after a signal, and an import that a signal has cut
+// off must not end as if it were complete.
+var errStopped = errors.New("stopped by a signal: rows may have no ID")
+
 // run ends when all rows have IDs, when ctx ends, or when the first worker fails.
 func run(ctx context.Context, node snowflake.Node, key func(snowflake.ID, []byte) []byte, in io.Reader, out io.Writer) error {
 	// A worker that the machine did not run for a while catches up. It does no harm that the times in its IDs are then up to 100 ms in the
@@ -81,7 +86,10 @@ func run(ctx context.Context, node snowflake.Node, key func(snowflake.ID, []byte
 		})
 	}
 	workers.Wait()
-	return context.Cause(ctx)
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return errStopped
 }
 
 // until yields the batches until ctx ends. It does not wait for read, since a read of stdin cannot be cancelled.

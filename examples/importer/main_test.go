@@ -94,6 +94,19 @@ func TestStopWhileTheInputPauses(t *testing.T) {
 	}
 }
 
+// An import that a signal has cut off is not complete, and lease.Run must not ignore that: it ignores the error of a context that has ended.
+func TestASignalIsNoSuccess(t *testing.T) {
+	ids, err := leasefixed.New(1, snowflake.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, ids, keys["decimal"], strings.NewReader("a\nb\n"), &bytes.Buffer{}); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want an error that lease.Run returns", err)
+	}
+}
+
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }

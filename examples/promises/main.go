@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -33,17 +32,26 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	cfg, err := config.LoadDefaultConfig(ctx)
+	open, err := clients(ctx)
 	if err != nil {
 		log.Fatal(err)
-	}
-	open := func(d doer) *dynamodb.Client {
-		return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.HTTPClient = d })
 	}
 	c := &check{ttl: *ttl, table: os.Getenv("NODELEASE_TABLE"), open: open, send: http.DefaultClient, out: os.Stdout}
 	if err := c.promises(ctx); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// clients returns a function that opens a client with the SDK's default configuration, which sends its requests by the doer.
+func clients(ctx context.Context) (func(doer) *dynamodb.Client, error) {
+	// An endpoint on this machine needs neither a Region nor credentials, as in all examples: lease.OpenClient takes care of that.
+	client, err := lease.OpenClient(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return func(d doer) *dynamodb.Client {
+		return dynamodb.New(client.Options(), func(o *dynamodb.Options) { o.HTTPClient = d })
+	}, nil
 }
 
 // doer sends requests, as *http.Client does.

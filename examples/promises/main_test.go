@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,4 +50,26 @@ func TestPromises(t *testing.T) {
 			t.Errorf("%d sentences hold, want 31", n)
 		}
 	})
+}
+
+// With an endpoint on this machine, the program needs neither a Region nor credentials, as the page of the examples says.
+func TestWithoutAWS(t *testing.T) {
+	server := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, server)
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
+		t.Setenv(name, "")
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {
+		t.Setenv(name, none)
+	}
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", *server.Options().BaseEndpoint)
+	open, err := clients(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(http.DefaultClient).DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table}); err != nil {
+		t.Errorf("without a Region and credentials: %v", err)
+	}
 }

@@ -3,7 +3,7 @@ import http.client, json, os, socket
 
 class Sidecar:
     def __init__(self, address=os.environ.get("NODELEASE_SIDECAR", "http://127.0.0.1:7373"), batch=100):
-        self.address, self.batch, self.ids, self.connection = address, batch, [], None
+        self.address, self.batch, self.ids, self.connection, self.pid = address, batch, [], None, os.getpid()
 
     def node(self):
         """{"pool", "node_id", "version", ...}, true at this moment."""
@@ -11,10 +11,13 @@ class Sidecar:
 
     def next_id(self):
         """A new ID. IDs are fetched in batches."""
-        self.ids = self.ids or [int(i) for i in reversed(self._ask("POST", f"/v1/ids?n={self.batch}")["ids"])]
+        if not self.ids or self.pid != os.getpid():
+            self.ids = [int(i) for i in reversed(self._ask("POST", f"/v1/ids?n={self.batch}")["ids"])]
         return self.ids.pop()
 
     def _ask(self, method, path):
+        if self.pid != os.getpid():  # after a fork, the batch and the connection are the parent's (S1)
+            self.ids, self.connection, self.pid = [], None, os.getpid()
         fresh = self.connection is None
         try:
             self.connection = self.connection or _connect(self.address)

@@ -63,7 +63,7 @@ func (p *Pool) mostHeld(services []awsecs.CfnService, targets []awsapplicationau
 			}
 			desired, percent, ok := size(service, targets)
 			if !ok {
-				continue // a parameter sets the size, so the synthesis cannot tell it
+				continue // a parameter or the number of machines sets the size, so the synthesis cannot tell it
 			}
 			need := int(math.Floor(desired * percent / 100))
 			total += need
@@ -91,6 +91,10 @@ func runs(service awsecs.CfnService, task awsecs.TaskDefinition) bool {
 // size returns the largest desired count that the service may have, including that to which autoscaling may raise it, and its maximum percent.
 // ok is false if the synthesis does not know them.
 func size(service awsecs.CfnService, targets []awsapplicationautoscaling.CfnScalableTarget) (desired, percent float64, ok bool) {
+	// A daemon service has a task on each machine, and no desired count.
+	if strategy := service.SchedulingStrategy(); strategy != nil && *strategy == "DAEMON" {
+		return 0, 0, false
+	}
 	desired, percent = defaultDesired, defaultMaxPercent
 	if count := service.DesiredCount(); count != nil {
 		if *awscdk.Token_IsUnresolved(count) {
@@ -101,7 +105,11 @@ func size(service awsecs.CfnService, targets []awsapplicationautoscaling.CfnScal
 	stack := awscdk.Stack_Of(service)
 	name := text(stack.Resolve(service.AttrName()))
 	for _, target := range targets {
-		if strings.Contains(text(awscdk.Stack_Of(target).Resolve(target.ResourceId())), name) && !*awscdk.Token_IsUnresolved(target.MaxCapacity()) {
+		// Logical IDs are unique in one stack only: another stage of the app has the same ones.
+		if *awscdk.Stack_Of(target).Node().Path() != *stack.Node().Path() {
+			continue
+		}
+		if strings.Contains(text(stack.Resolve(target.ResourceId())), name) && !*awscdk.Token_IsUnresolved(target.MaxCapacity()) {
 			desired = max(desired, *target.MaxCapacity())
 		}
 	}

@@ -113,7 +113,8 @@ type PoolProps struct {
 
 	// MaxTTL and MaxReserve limit how far the leases of the containers passed to Attach grow: see lease.Config. Leases do not grow if MaxTTL
 	// equals the containers' TTL, which is 15 seconds unless they set another. Whole milliseconds, up to 24 hours. Defaults to 15 minutes and
-	// 4 hours. Longer leases have costs (docs/operations.md): after a crash, the node ID cannot be claimed for up to half of its holder's
+	// 4 hours. A container refuses to start if its TTL is longer than MaxTTL, or its reservation, by default TTL + 1 second, than MaxReserve.
+	// Longer leases have costs (docs/operations.md): after a crash, the node ID cannot be claimed for up to half of its holder's
 	// life, and every process must be stopped before a table is restored or replaced.
 	MaxTTL, MaxReserve time.Duration
 

@@ -6,6 +6,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsecs"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/nodelease/nodelease/internal/tenure"
 )
 
 // Sidecar is the container that AttachSidecar adds. Only Image is required.
@@ -28,7 +30,8 @@ type Sidecar struct {
 // http://127.0.0.1:7373. Only the sidecar gets the environment that Attach sets. When the lease is lost, the sidecar exits and ECS replaces
 // the task.
 //
-// The containers must share a loopback interface, so the network mode has to be awsvpc, as on Fargate.
+// The containers must share a loopback interface, so the network mode has to be awsvpc, as on Fargate, or host. In host mode, all tasks of a
+// machine share that interface: the port must then be free on the machine, and only one of these tasks can run on it.
 func (p *Pool) AttachSidecar(task awsecs.TaskDefinition, app awsecs.ContainerDefinition, props *Sidecar) awsecs.ContainerDefinition {
 	n, s := p.nodes, Sidecar{}
 	if props != nil {
@@ -57,6 +60,11 @@ func (p *Pool) AttachSidecar(task awsecs.TaskDefinition, app awsecs.ContainerDef
 	}
 	if other := *app.TaskDefinition().Node().Path(); other != path {
 		n.problems.addf("AttachSidecar(%s): container %s belongs to another task definition; attach it with that one", path, *app.Node().Path())
+	}
+	// The sidecar has the default TTL. It would refuse to start with limits that contradict this TTL, and the deployment would be rolled back.
+	limits := tenure.Timings{MaxTTL: p.props.MaxTTL, MaxReserve: p.props.MaxReserve}
+	for _, err := range limits.Complete() {
+		n.problems.addf("AttachSidecar(%s): the sidecar leases with a TTL of %v, which the limits of pool %s do not allow: %w", path, limits.TTL, p.props.Name, err)
 	}
 	listen := fmt.Sprintf("127.0.0.1:%d", s.Port)
 	sidecar := task.AddContainer(jsii.String("nodelease"), &awsecs.ContainerDefinitionOptions{

@@ -23,7 +23,8 @@ const (
 	account   = "orders" // the pods' service account
 )
 
-// New puts the stack into the app. In the pods' manifest set NODELEASE_TABLE to the ARN and NODELEASE_POOL to orders.
+// New puts the stack into the app. In the pods' manifest set NODELEASE_TABLE to the ARN and NODELEASE_POOL to orders. Pods in us-east-2 need the
+// ARN of the replica there, because DynamoDB takes only ARNs of the client's own Region.
 func New(app awscdk.App) awscdk.Stack {
 	stack := awscdk.NewStack(app, jsii.String("PodRoles"), &awscdk.StackProps{
 		Env: &awscdk.Environment{Region: jsii.String("us-east-1"), Account: jsii.String("111111111111")},

@@ -44,9 +44,7 @@ public final class IdGenerator implements AutoCloseable {
     private Clocks.Reading began;
 
     /** A generator on the sidecar at NODELEASE_SIDECAR, or on port 7373 of this machine. */
-    public IdGenerator() {
-        this(null, Duration.ofSeconds(2));
-    }
+    public IdGenerator() { this(null, Duration.ofSeconds(2)); }
 
     /**
      * A generator on a sidecar.
@@ -54,9 +52,7 @@ public final class IdGenerator implements AutoCloseable {
      * @param sidecar unix:/path or http://host:port; null for NODELEASE_SIDECAR, or the default
      * @param timeout how long a call may wait for a sidecar that does not answer; 73 years at most
      */
-    public IdGenerator(String sidecar, Duration timeout) {
-        this(sidecar, timeout, new Clocks());
-    }
+    public IdGenerator(String sidecar, Duration timeout) { this(sidecar, timeout, new Clocks()); }
 
     IdGenerator(String sidecar, Duration timeout, Clocks clocks) {
         this.sidecar = new Sidecar(sidecar);
@@ -180,9 +176,7 @@ public final class IdGenerator implements AutoCloseable {
                 }
             }
         } finally {
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
+            Clocks.interrupt(interrupted);
         }
     }
 

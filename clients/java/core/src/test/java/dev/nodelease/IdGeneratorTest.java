@@ -192,6 +192,25 @@ class IdGeneratorTest {
         }
     }
 
+    /** An interrupted thread closes the channel that it reads from. */
+    @Test
+    void anInterruptLeavesTheVMClock(@TempDir Path dir) throws Exception {
+        HttpServer server = sidecar();
+        Path path = dir.resolve("vmclock0");
+        device(path, 0x4b4c4356, 1 << 8, 7);
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1), new Adapter.Manual(path))) {
+            long id = ids.next();
+            Thread.currentThread().interrupt();
+            assertEquals(id + 1, ids.next());
+            assertTrue(Thread.interrupted(), "the interrupt was forgotten");
+            assertEquals(id + 2, ids.next());
+            device(path, 0x4b4c4356, 1 << 8, 8);
+            assertEquals(id + 10, ids.next(), "an ID of a block of before the restore");
+        } finally {
+            server.stop(0);
+        }
+    }
+
     @Test
     void noVMClock(@TempDir Path dir) throws Exception {
         Path path = dir.resolve("vmclock0");

@@ -244,7 +244,7 @@ public final class IdGenerator implements AutoCloseable {
             if (!f.get("nonce").equals(nonce)) {
                 throw new NodeleaseException("the answer belongs to another request: is there a proxy or a cache in front of the sidecar?", "", null);
             }
-            int bits = answer.body().indexOf("\"layout\"");
+            int bits = answer.body().indexOf("\"layout\":"); // a pool may have this name
             Map<String, String> outer = Sidecar.fields(answer.body().substring(0, bits));
             Layout l = Layout.of(Sidecar.fields(answer.body().substring(bits)));
             long nodeId = Long.parseLong(outer.get("node_id"));

@@ -9,7 +9,7 @@ import unittest
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from nodelease import AsyncIdGenerator, IdGenerator, NodeleaseError
+from nodelease import AsyncIdGenerator, IdGenerator, NodeleaseError, SidecarUnavailable
 
 from test_vmclock import BODY
 
@@ -82,6 +82,36 @@ class Calls(unittest.TestCase):
 
             with self.subTest(timeout, tasks=True):
                 asyncio.run(tasks())
+
+    def test_an_answer_without_an_end_ends_with_the_timeout(self) -> None:
+        def drip() -> None:
+            peer, _ = server.accept()
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            try:
+                while not ended.wait(0.01):
+                    peer.sendall(b" ")
+            except OSError:
+                pass  # the client has given up
+            peer.close()
+
+        ended, made = threading.Event(), threading.Event()
+        self.addCleanup(ended.set)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            sends = threading.Thread(target=drip, daemon=True)
+            sends.start()
+
+            def call() -> None:
+                with IdGenerator(f"http://127.0.0.1:{server.getsockname()[1]}", timeout=0.3) as ids:
+                    with self.assertRaises(SidecarUnavailable):
+                        ids.next()
+                made.set()
+
+            calls = threading.Thread(target=call, daemon=True)
+            calls.start()
+            self.assertTrue(made.wait(10), "the call waits for as long as the answer goes on")
+            ended.set()
+            calls.join()
+            sends.join()
 
     def test_threads_take_turns(self) -> None:
         with IdGenerator(self.serve(), timeout=60) as ids:

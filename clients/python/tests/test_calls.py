@@ -1,11 +1,13 @@
 """Addresses, time-outs, and calls side by side, with a sidecar that gives blocks of ten IDs."""
 
 import asyncio
+import gc
 import http.server
 import socket
 import threading
 import time
 import unittest
+import warnings
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -161,6 +163,18 @@ class Calls(unittest.TestCase):
 
         address = self.serve()
         asyncio.run(tasks())
+
+    def test_another_loop_uses_and_closes_it(self) -> None:
+        ids = AsyncIdGenerator(self.serve())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # a loop that has ended cannot close its connection
+            first, second = asyncio.run(ids.next()), asyncio.run(ids.batch(30))
+            self.assertEqual(len({first, *second}), 31)
+            asyncio.run(ids.close())
+            gc.collect()
+        self.assertIsNone(ids._streams)
+        with self.assertRaisesRegex(NodeleaseError, "the generator is closed"):
+            asyncio.run(ids.next())
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ var clusterMutants = []mutant{
 			}, protocol.Genuine)`, `":partition": str(partition)},
 			})`, tableOwn},
 	{"cluster: a heartbeat that somebody else answered counts", tableFile, `UpdateItem(ctx, in, protocol.Genuine)`, `UpdateItem(ctx, in)`, tableOwn},
+	{"cluster: an item without a time ends each run of Expire", tableFile, `	if item[name] == nil {`, `	if false {`, tableOwn},
 	{"cluster: an answer without the item is a refusal", tableFile, `	if len(out.Attributes) == 0 { // it`, `	if false { // it`, tableOwn},
 	{"discovery: a lease that ran out while another group was read has ended", "pkg/discovery/shared.go", `for again := false; ; again = true {`, `for again := true; ; again = true {`, discoveryOwn + " world:cluster,corrupt,deploys,discovery,operators,outages,pauses,raises,sinks,steps,weather:2316:2"},
 	{"discovery: a reader on its own believes others", "pkg/discovery/shared.go", `	if !d.cfg.Alone && age >= 0`, `	if age >= 0`, discoveryOwn},

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -171,7 +174,14 @@ func TestRegisterBesideACorruptEntry(t *testing.T) {
 // Entries of the last holder that were broken by hand keep the next holder only from their
 // own places, whichever place comes first.
 func TestBrokenEntryKeepsItsOwnPlaceOnly(t *testing.T) {
-	for name, addresses := range map[string]types.AttributeValue{"corrupt": str("by hand"), "a version that is too high": nil} {
+	number := func(n int64) types.AttributeValue {
+		return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+	}
+	for name, by := range map[string]attributes{
+		"corrupt":                     {"version": number(9), "addresses": str("by hand")},
+		"a version that is too high":  {"version": number(9)},
+		"a revision that is too high": {"revision": number(math.MaxInt64)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			client := dynamotest.Embedded(t)
 			table := dynamotest.CreateTable(t, client)
@@ -187,10 +197,7 @@ func TestBrokenEntryKeepsItsOwnPlaceOnly(t *testing.T) {
 			before := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
 			register(t, before, a, Service{"broken", at(1)})
 			broken := raw(t, client, table, "orders#svc#broken", a.NodeID())
-			broken["version"] = &types.AttributeValueMemberN{Value: "9"}
-			if addresses != nil {
-				broken["addresses"] = addresses
-			}
+			maps.Copy(broken, by)
 			if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
 				t.Fatal(err)
 			}

@@ -215,6 +215,44 @@ func TestBrokenEntryKeepsItsOwnPlaceOnly(t *testing.T) {
 	}
 }
 
+// A broken entry keeps no call waiting but those about its own place: other offers are
+// registered and withdrawn at once.
+func TestBrokenEntryKeepsNoOtherCallWaiting(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	s := NewTable(client, table)
+	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	register(t, directory(t, Config{Store: s, Pool: "orders", Logger: silent}), a, Service{"broken", at(1)})
+	broken := raw(t, client, table, "orders#svc#broken", a.NodeID())
+	broken["version"] = &types.AttributeValueMemberN{Value: "9"}
+	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	d := directory(t, Config{Store: s, Pool: "orders", Logger: slog.New(canceling{slog.DiscardHandler, cancel})})
+	if err := d.Register(ctx, a, Service{"broken", at(2)}); err == nil {
+		t.Error("got no error, want that the place is not registered")
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := d.Register(ctx, a, Service{"z", at(2)}); err != nil {
+		t.Errorf("Register of another service: %v", err)
+	}
+	if err := d.Deregister(ctx, a, Service{"z", at(2)}); err != nil {
+		t.Errorf("Deregister of another service: %v", err)
+	}
+	if err := d.Deregister(ctx, a, Service{"broken", at(2)}); err != nil {
+		t.Errorf("Deregister of the broken one, which stays: %v", err)
+	}
+}
+
 // canceling is a logger that cancels a context when something is logged.
 type canceling struct {
 	slog.Handler

@@ -25,8 +25,9 @@ var discoveryMutants = []mutant{
 	{"discovery: a list is too long", "pkg/discovery/registrar.go", `if len(r.places(wanted)) > maxOffers {`, `if len(r.places(wanted)) > 2*maxOffers {`, discoveryOwn},
 	{"discovery: a corrupt entry keeps its node ID from registering", "pkg/discovery/registrar.go", `(newer.now.Corrupt != nil || newer`, `(false || newer`, discoveryOwn},
 	{"discovery: an entry with a version that is too high keeps its node ID from registering", "pkg/discovery/registrar.go", `newer.now.Version > r.session.version && r.held()`, `false`, discoveryOwn},
-	{"discovery: a broken entry keeps its node ID from other places", "pkg/discovery/registrar.go", `				kept = errors.Join(kept, err)
-				continue`, `				return err`, discoveryOwn},
+	{"discovery: a broken entry keeps its node ID from other places", "pkg/discovery/registrar.go", `				kept[p] = err
+				continue`, `				return nil, err`, discoveryOwn},
+	{"discovery: a broken entry keeps other calls waiting", "pkg/discovery/registrar.go", `done = done && offered[p] == nil`, `done = done && p == ""`, discoveryOwn},
 	{"discovery: a holder counts on from a revision that is too high", "pkg/discovery/table.go", `max(r.Version, r.Revision) > maxShared`, `max(r.Version, r.Revision) < 0`, discoveryOwn},
 	{"discovery: a corrupt entry makes a list too long", "pkg/discovery/registrar.go", `!r.broken[p] || len(wanted)+len(r.broken) <= maxOffers {`, `p != "" {`, discoveryOwn},
 	{"discovery: an entry in doubt is not taken back", "pkg/discovery/registrar.go", `			r.written[p] = nil

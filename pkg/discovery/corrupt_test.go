@@ -253,6 +253,65 @@ func TestBrokenEntryKeepsNoOtherCallWaiting(t *testing.T) {
 	}
 }
 
+// A list that was broken by hand, so that it seems to be newer, keeps the holder of its node
+// ID from no place. It is logged once.
+func TestRegisterBesideABrokenList(t *testing.T) {
+	for name, by := range map[string]attributes{"corrupt": {"places": str("by hand")}, "a version that is too high": {}} {
+		t.Run(name, func(t *testing.T) {
+			client := dynamotest.Embedded(t)
+			table := dynamotest.CreateTable(t, client)
+			s := NewTable(client, table)
+			if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+				t.Fatal(err)
+			}
+			a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = a.Close() })
+			register(t, directory(t, Config{Store: s, Pool: "orders", Logger: silent}), a, Service{"old", at(1)})
+			broken := raw(t, client, table, "orders#registered", a.NodeID())
+			broken["version"] = &types.AttributeValueMemberN{Value: "9"}
+			maps.Copy(broken, by)
+			if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
+				t.Fatal(err)
+			}
+			var log logged
+			d := directory(t, Config{Store: s, Pool: "orders", Logger: log.logger()})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			for _, service := range []string{"a", "z"} {
+				if err := d.Register(ctx, a, Service{service, at(2)}); err != nil {
+					t.Errorf("%s: %v", service, err)
+				}
+			}
+			reader := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
+			wantPorts(t, service(t, reader, "a"), 2)
+			wantPorts(t, service(t, reader, "z"), 2)
+			if got := strings.Count(log.String(), "a corrupt list stays"); got != 1 {
+				t.Errorf("got %d lines about the broken list, want 1: %s", got, log.String())
+			}
+			// The embedded server deletes nothing; the next write replaces an item without a version.
+			if _, err := client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: key("orders#registered", a.NodeID())}); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Register(ctx, a, Service{"m", at(2)}); err != nil {
+				t.Error(err)
+			}
+			if got, err := reader.Services().List(ctx); err != nil || !slices.Contains(got, "a") || !slices.Contains(got, "m") || !slices.Contains(got, "z") {
+				t.Errorf("after the broken list was deleted: got the services %v, %v", got, err)
+			}
+			if err := d.Leave(ctx, a); err != nil {
+				t.Error(err)
+			}
+			reader = directory(t, Config{Store: s, Pool: "orders", Logger: silent})
+			if got, err := reader.Services().List(ctx); err != nil || len(got) > 0 {
+				t.Errorf("after Leave: got the services %v, %v, want none", got, err)
+			}
+		})
+	}
+}
+
 // canceling is a logger that cancels a context when something is logged.
 type canceling struct {
 	slog.Handler

@@ -38,6 +38,7 @@ type registrar struct {
 	written  map[place]*Address // a nil address means that the entry in the table is unknown
 	broken   map[place]bool     // unwanted entries in written that are corrupt and seem to be newer
 	listed   map[place]bool     // the list in the table; nil means that it is unknown
+	unlisted bool               // the list is broken and seems to be newer
 }
 
 type session struct {
@@ -153,7 +154,14 @@ func (r *registrar) reconcile(wanted map[place]*Address) (kept map[place]error, 
 			return nil, err
 		}
 	}
-	if err := r.list(wanted); err != nil {
+	// Invariant (liveness): a broken list keeps this process from no place. If the process dies,
+	// nobody finds the entries that it leaves, but they are not valid, and cost only their reads.
+	if err := r.list(wanted); r.isBroken(err) {
+		if !r.unlisted {
+			r.dir.cfg.Logger.Warn("discovery: a corrupt list stays until it is deleted, so Services and the sweep do not see what this process offers", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
+		}
+		r.unlisted = true
+	} else if err != nil {
 		return nil, err
 	}
 	for _, p := range slices.Sorted(maps.Keys(wanted)) {
@@ -175,7 +183,7 @@ func (r *registrar) reconcile(wanted map[place]*Address) (kept map[place]error, 
 	}
 	// A list names only what its holder offers, because Names returns all that is in it, and
 	// what is broken.
-	if all := r.places(wanted); r.listed == nil || len(r.listed) > len(all) {
+	if all := r.places(wanted); !r.unlisted && (r.listed == nil || len(r.listed) > len(all)) {
 		return kept, r.writeList(all)
 	}
 	return kept, nil
@@ -230,6 +238,7 @@ func (r *registrar) begin(now session) error {
 	}
 	r.session, r.revision = now, 0
 	r.written, r.broken, r.listed = map[place]*Address{}, map[place]bool{}, nil
+	r.unlisted = false
 	for _, text := range old.Places {
 		if p, ok := parsePlace(text); ok {
 			r.written[p] = nil
@@ -281,7 +290,7 @@ func (r *registrar) writeList(all map[place]bool) error {
 	if err := r.put(listsOf(r.dir.cfg.Pool, r.session.nodeID), rec); err != nil {
 		return err
 	}
-	r.listed = all
+	r.listed, r.unlisted = all, false
 	return nil
 }
 

@@ -16,7 +16,7 @@ var discoveryMutants = []mutant{
 	{"discovery: entries before their list", "pkg/discovery/registrar.go", `if err := r.list(wanted); r.isBroken`, `if err := error(nil); r.isBroken`, discoveryOwn},
 	{"discovery: the list forgets what is not taken back yet", "pkg/discovery/registrar.go", `	for _, text := range old.Places {`, `	for _, text := range old.Places[:0] {`, discoveryOwn},
 	{"discovery: an agent of another pool registers", "pkg/discovery/directory.go", `case agent.Pool() != d.cfg.Pool:`, `case agent.Pool() == "":`, discoveryOwn},
-	{"discovery: the list names what was withdrawn", "pkg/discovery/registrar.go", `len(r.listed) > len(all) {`, `len(wanted) == 0 {`, discoveryOwn},
+	{"discovery: the list names what was withdrawn", "pkg/discovery/registrar.go", `len(r.listed) > len(all)) {`, `len(wanted) == 0) {`, discoveryOwn},
 	{"discovery: a list in doubt counts as known", "pkg/discovery/registrar.go", `	r.listed = nil
 `, ``, discoveryOwn},
 	{"discovery: a list is too long", "pkg/discovery/registrar.go", `if len(r.places(wanted)) > maxOffers {`, `if len(r.places(wanted)) > 2*maxOffers {`, discoveryOwn},

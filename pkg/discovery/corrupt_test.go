@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -171,7 +174,14 @@ func TestRegisterBesideACorruptEntry(t *testing.T) {
 // Entries of the last holder that were broken by hand keep the next holder only from their
 // own places, whichever place comes first.
 func TestBrokenEntryKeepsItsOwnPlaceOnly(t *testing.T) {
-	for name, addresses := range map[string]types.AttributeValue{"corrupt": str("by hand"), "a version that is too high": nil} {
+	number := func(n int64) types.AttributeValue {
+		return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+	}
+	for name, by := range map[string]attributes{
+		"corrupt":                     {"version": number(9), "addresses": str("by hand")},
+		"a version that is too high":  {"version": number(9)},
+		"a revision that is too high": {"revision": number(math.MaxInt64)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			client := dynamotest.Embedded(t)
 			table := dynamotest.CreateTable(t, client)
@@ -187,10 +197,7 @@ func TestBrokenEntryKeepsItsOwnPlaceOnly(t *testing.T) {
 			before := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
 			register(t, before, a, Service{"broken", at(1)})
 			broken := raw(t, client, table, "orders#svc#broken", a.NodeID())
-			broken["version"] = &types.AttributeValueMemberN{Value: "9"}
-			if addresses != nil {
-				broken["addresses"] = addresses
-			}
+			maps.Copy(broken, by)
 			if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
 				t.Fatal(err)
 			}
@@ -204,6 +211,103 @@ func TestBrokenEntryKeepsItsOwnPlaceOnly(t *testing.T) {
 			reader := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
 			wantPorts(t, service(t, reader, "a"), 2)
 			wantPorts(t, service(t, reader, "z"), 2)
+		})
+	}
+}
+
+// A broken entry keeps no call waiting but those about its own place: other offers are
+// registered and withdrawn at once.
+func TestBrokenEntryKeepsNoOtherCallWaiting(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	s := NewTable(client, table)
+	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	register(t, directory(t, Config{Store: s, Pool: "orders", Logger: silent}), a, Service{"broken", at(1)})
+	broken := raw(t, client, table, "orders#svc#broken", a.NodeID())
+	broken["version"] = &types.AttributeValueMemberN{Value: "9"}
+	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	d := directory(t, Config{Store: s, Pool: "orders", Logger: slog.New(canceling{slog.DiscardHandler, cancel})})
+	if err := d.Register(ctx, a, Service{"broken", at(2)}); err == nil {
+		t.Error("got no error, want that the place is not registered")
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := d.Register(ctx, a, Service{"z", at(2)}); err != nil {
+		t.Errorf("Register of another service: %v", err)
+	}
+	if err := d.Deregister(ctx, a, Service{"z", at(2)}); err != nil {
+		t.Errorf("Deregister of another service: %v", err)
+	}
+	if err := d.Deregister(ctx, a, Service{"broken", at(2)}); err != nil {
+		t.Errorf("Deregister of the broken one, which stays: %v", err)
+	}
+}
+
+// A list that was broken by hand, so that it seems to be newer, keeps the holder of its node
+// ID from no place. It is logged once.
+func TestRegisterBesideABrokenList(t *testing.T) {
+	for name, by := range map[string]attributes{"corrupt": {"places": str("by hand")}, "a version that is too high": {}} {
+		t.Run(name, func(t *testing.T) {
+			client := dynamotest.Embedded(t)
+			table := dynamotest.CreateTable(t, client)
+			s := NewTable(client, table)
+			if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+				t.Fatal(err)
+			}
+			a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = a.Close() })
+			register(t, directory(t, Config{Store: s, Pool: "orders", Logger: silent}), a, Service{"old", at(1)})
+			broken := raw(t, client, table, "orders#registered", a.NodeID())
+			broken["version"] = &types.AttributeValueMemberN{Value: "9"}
+			maps.Copy(broken, by)
+			if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
+				t.Fatal(err)
+			}
+			var log logged
+			d := directory(t, Config{Store: s, Pool: "orders", Logger: log.logger()})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			for _, service := range []string{"a", "z"} {
+				if err := d.Register(ctx, a, Service{service, at(2)}); err != nil {
+					t.Errorf("%s: %v", service, err)
+				}
+			}
+			reader := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
+			wantPorts(t, service(t, reader, "a"), 2)
+			wantPorts(t, service(t, reader, "z"), 2)
+			if got := strings.Count(log.String(), "a corrupt list stays"); got != 1 {
+				t.Errorf("got %d lines about the broken list, want 1: %s", got, log.String())
+			}
+			// The embedded server deletes nothing; the next write replaces an item without a version.
+			if _, err := client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: key("orders#registered", a.NodeID())}); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Register(ctx, a, Service{"m", at(2)}); err != nil {
+				t.Error(err)
+			}
+			if got, err := reader.Services().List(ctx); err != nil || !slices.Contains(got, "a") || !slices.Contains(got, "m") || !slices.Contains(got, "z") {
+				t.Errorf("after the broken list was deleted: got the services %v, %v", got, err)
+			}
+			if err := d.Leave(ctx, a); err != nil {
+				t.Error(err)
+			}
+			reader = directory(t, Config{Store: s, Pool: "orders", Logger: silent})
+			if got, err := reader.Services().List(ctx); err != nil || len(got) > 0 {
+				t.Errorf("after Leave: got the services %v, %v, want none", got, err)
+			}
 		})
 	}
 }

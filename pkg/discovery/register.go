@@ -33,7 +33,7 @@ func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...
 		return err
 	}
 	agent.KeepShort() // a crashed instance is found until its lease expires
-	return d.registrar(agent).change(ctx, func(all map[place]*Address) error {
+	return d.registrar(agent).change(ctx, wanted, func(all map[place]*Address) error {
 		more := 0
 		for p := range wanted {
 			if all[p] == nil {
@@ -85,7 +85,7 @@ func (d *Directory) takeBack(ctx context.Context, agent *lease.Agent, fn func(ma
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaveLimit)
 		defer cancel()
 	}
-	err := d.registrar(agent).change(ctx, func(all map[place]*Address) error { fn(all); return nil })
+	err := d.registrar(agent).change(ctx, nil, func(all map[place]*Address) error { fn(all); return nil })
 	if agent.Err() != nil { // without a lease, no entry is valid
 		return nil
 	}

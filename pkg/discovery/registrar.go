@@ -23,10 +23,11 @@ type registrar struct {
 
 	mu     sync.Mutex
 	wanted map[place]*Address
-	asked  int           // number of changes requested so far
-	done   int           // number of those changes that are in the table
-	err    error         // of the last turn
-	turned chan struct{} // closed at the end of the next turn
+	asked  int             // number of changes requested so far
+	done   int             // number of those changes that are in the table, except at the places in kept
+	kept   map[place]error // wanted places that a broken entry keeps
+	err    error           // of the last turn
+	turned chan struct{}   // closed at the end of the next turn
 	wake   chan struct{}
 
 	// Only the loop uses these fields: the last turn's error, the session, and the
@@ -37,6 +38,7 @@ type registrar struct {
 	written  map[place]*Address // a nil address means that the entry in the table is unknown
 	broken   map[place]bool     // unwanted entries in written that are corrupt and seem to be newer
 	listed   map[place]bool     // the list in the table; nil means that it is unknown
+	unlisted bool               // the list is broken and seems to be newer
 }
 
 type session struct {
@@ -46,7 +48,10 @@ type session struct {
 }
 
 // change changes the wanted entries, and waits until the table has them.
-func (r *registrar) change(ctx context.Context, fn func(map[place]*Address) error) error {
+//
+// Invariant (liveness): a broken entry keeps only those waiting that offer its place, which
+// are in offered.
+func (r *registrar) change(ctx context.Context, offered map[place]*Address, fn func(map[place]*Address) error) error {
 	r.mu.Lock()
 	if err := fn(r.wanted); err != nil {
 		r.mu.Unlock()
@@ -61,9 +66,12 @@ func (r *registrar) change(ctx context.Context, fn func(map[place]*Address) erro
 	r.mu.Unlock()
 	for {
 		r.mu.Lock()
-		done, err, turned := r.done, r.err, r.turned
+		done, err, turned := r.done >= mine, r.err, r.turned
+		for p := range r.kept {
+			done = done && offered[p] == nil
+		}
 		r.mu.Unlock()
-		if done >= mine {
+		if done {
 			return nil
 		}
 		select {
@@ -102,7 +110,11 @@ func (r *registrar) turn() error {
 	r.mu.Lock()
 	asked, wanted := r.asked, maps.Clone(r.wanted)
 	r.mu.Unlock()
-	err := r.reconcile(wanted)
+	kept, failed := r.reconcile(wanted)
+	err := failed
+	for _, p := range slices.Sorted(maps.Keys(kept)) {
+		err = errors.Join(err, kept[p])
+	}
 	if err != nil && r.told == nil && !errors.Is(err, lease.ErrSuspended) && !errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrClosed) {
 		// The lock is not held: a blocking Logger must not keep callers from giving up.
 		r.dir.cfg.Logger.Warn("discovery: not registered, trying again", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
@@ -110,8 +122,8 @@ func (r *registrar) turn() error {
 	r.told = err
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err == nil {
-		r.done = asked
+	if failed == nil {
+		r.done, r.kept = asked, kept
 	}
 	r.err = err
 	close(r.turned)
@@ -119,53 +131,62 @@ func (r *registrar) turn() error {
 	return err
 }
 
-func (r *registrar) reconcile(wanted map[place]*Address) error {
+// reconcile makes the table match the wanted entries. kept has those places that a broken
+// entry keeps.
+func (r *registrar) reconcile(wanted map[place]*Address) (kept map[place]error, err error) {
+	kept = map[place]error{}
 	l, err := r.agent.Lease()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if now := (session{l.NodeID, l.Holder, l.Version}); now != r.session {
 		if len(wanted) == 0 { // nothing to register, nothing to withdraw
-			return nil
+			return kept, nil
 		}
 		if err := r.begin(now); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	// A list never has more than maxOffers places, because readers take a longer one for
 	// corrupt.
 	if len(r.places(wanted)) > maxOffers {
 		if err := r.withdraw(wanted); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if err := r.list(wanted); err != nil {
-		return err
+	// Invariant (liveness): a broken list keeps this process from no place. If the process dies,
+	// nobody finds the entries that it leaves, but they are not valid, and cost only their reads.
+	if err := r.list(wanted); r.isBroken(err) {
+		if !r.unlisted {
+			r.dir.cfg.Logger.Warn("discovery: a corrupt list stays until it is deleted, so Services and the sweep do not see what this process offers", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
+		}
+		r.unlisted = true
+	} else if err != nil {
+		return nil, err
 	}
-	var kept error // by entries that somebody broke
 	for _, p := range slices.Sorted(maps.Keys(wanted)) {
 		if a := wanted[p]; r.written[p] != a {
 			// Invariant (liveness): a broken entry keeps this process from its own place only.
 			r.written[p] = nil
 			if err := r.put(p.in(r.dir.cfg.Pool), record{Address: (*entries.Address)(a)}); r.isBroken(err) {
-				kept = errors.Join(kept, err)
+				kept[p] = err
 				continue
 			} else if err != nil {
-				return err
+				return nil, err
 			}
 			r.written[p] = a
 			delete(r.broken, p)
 		}
 	}
 	if err := r.withdraw(wanted); err != nil {
-		return err
+		return nil, err
 	}
 	// A list names only what its holder offers, because Names returns all that is in it, and
 	// what is broken.
-	if all := r.places(wanted); r.listed == nil || len(r.listed) > len(all) {
-		return errors.Join(kept, r.writeList(all))
+	if all := r.places(wanted); !r.unlisted && (r.listed == nil || len(r.listed) > len(all)) {
+		return kept, r.writeList(all)
 	}
-	return kept
+	return kept, nil
 }
 
 // withdraw clears the entries that are no longer wanted. An entry that somebody broke, so
@@ -217,6 +238,7 @@ func (r *registrar) begin(now session) error {
 	}
 	r.session, r.revision = now, 0
 	r.written, r.broken, r.listed = map[place]*Address{}, map[place]bool{}, nil
+	r.unlisted = false
 	for _, text := range old.Places {
 		if p, ok := parsePlace(text); ok {
 			r.written[p] = nil
@@ -268,7 +290,7 @@ func (r *registrar) writeList(all map[place]bool) error {
 	if err := r.put(listsOf(r.dir.cfg.Pool, r.session.nodeID), rec); err != nil {
 		return err
 	}
-	r.listed = all
+	r.listed, r.unlisted = all, false
 	return nil
 }
 

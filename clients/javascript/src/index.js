@@ -156,7 +156,8 @@ export class IdGenerator {
 
   /** Return n IDs that grow. */
   async batch (n) {
-    const out = new Array(n)
+    if (!Number.isSafeInteger(n) || n < 0) throw new RangeError(`a batch of ${n} IDs: use a whole number from 0 on`)
+    const out = new Array(n) // anything else than a number would be its only element
     for (let i = 0, got = performance.now(); i < n;) {
       const before = i
       while (i < n && this.#used < this.#count && !this.#over()) i = this.#takeInto(out, i, Math.min(n - i, this.#count - this.#used, CHUNK))

@@ -55,6 +55,14 @@ test('calls take turns', async () => {
   })
 })
 
+test('a batch without a number is no batch', async () => {
+  await sidecar({}, async (ids) => {
+    for (const n of [undefined, null, {}, [3], '3', true, 3n, 1.5, -1, NaN]) await assert.rejects(ids.batch(n), RangeError, typeof n)
+    assert.deepEqual(await ids.batch(0), [])
+    assert.equal((await ids.batch(3)).length, 3)
+  })
+})
+
 test('a block that comes after close is dropped', async () => {
   let requests = 0
   let reads = 0

@@ -1,15 +1,17 @@
 """Addresses, time-outs, and calls side by side, with a sidecar that gives blocks of ten IDs."""
 
 import asyncio
+import gc
 import http.server
 import socket
 import threading
 import time
 import unittest
+import warnings
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from nodelease import AsyncIdGenerator, IdGenerator, NodeleaseError
+from nodelease import AsyncIdGenerator, IdGenerator, NodeleaseError, SidecarUnavailable
 
 from test_vmclock import BODY
 
@@ -83,6 +85,36 @@ class Calls(unittest.TestCase):
             with self.subTest(timeout, tasks=True):
                 asyncio.run(tasks())
 
+    def test_an_answer_without_an_end_ends_with_the_timeout(self) -> None:
+        def drip() -> None:
+            peer, _ = server.accept()
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            try:
+                while not ended.wait(0.01):
+                    peer.sendall(b" ")
+            except OSError:
+                pass  # the client has given up
+            peer.close()
+
+        ended, made = threading.Event(), threading.Event()
+        self.addCleanup(ended.set)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            sends = threading.Thread(target=drip, daemon=True)
+            sends.start()
+
+            def call() -> None:
+                with IdGenerator(f"http://127.0.0.1:{server.getsockname()[1]}", timeout=0.3) as ids:
+                    with self.assertRaises(SidecarUnavailable):
+                        ids.next()
+                made.set()
+
+            calls = threading.Thread(target=call, daemon=True)
+            calls.start()
+            self.assertTrue(made.wait(10), "the call waits for as long as the answer goes on")
+            ended.set()
+            calls.join()
+            sends.join()
+
     def test_threads_take_turns(self) -> None:
         with IdGenerator(self.serve(), timeout=60) as ids:
             made: list[Any] = []
@@ -131,6 +163,18 @@ class Calls(unittest.TestCase):
 
         address = self.serve()
         asyncio.run(tasks())
+
+    def test_another_loop_uses_and_closes_it(self) -> None:
+        ids = AsyncIdGenerator(self.serve())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # a loop that has ended cannot close its connection
+            first, second = asyncio.run(ids.next()), asyncio.run(ids.batch(30))
+            self.assertEqual(len({first, *second}), 31)
+            asyncio.run(ids.close())
+            gc.collect()
+        self.assertIsNone(ids._streams)
+        with self.assertRaisesRegex(NodeleaseError, "the generator is closed"):
+            asyncio.run(ids.next())
 
 
 if __name__ == "__main__":

@@ -86,8 +86,9 @@ func (c *Coordinator) forgetKnown(ctx context.Context, clusterName string, oldes
 		if alive[text(item["member_key"])] {
 			continue
 		}
-		_, err := c.update(ctx, clusterName+"#known", number(item["node_id"]), "REMOVE known, published_at", "published_at = :seen", attributes{":seen": item["published_at"]})
-		if err != nil {
+		values := attributes{}
+		unchanged := still(item, "published_at", values)
+		if _, err := c.update(ctx, clusterName+"#known", number(item["node_id"]), "REMOVE known, published_at", unchanged, values); err != nil {
 			return err
 		}
 	}

@@ -101,9 +101,9 @@ func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.D
 		if session == "" || !time.UnixMilli(number(item["heartbeat_at"])).Before(oldest) {
 			continue
 		}
-		_, err := c.update(ctx, clusterName+"#node", number(item["node_id"]), "REMOVE session_id, metadata",
-			"session_id = :session AND heartbeat_at = :seen", attributes{":session": str(session), ":seen": item["heartbeat_at"]})
-		if err != nil {
+		values := attributes{":session": str(session)}
+		unchanged := still(item, "heartbeat_at", values)
+		if _, err := c.update(ctx, clusterName+"#node", number(item["node_id"]), "REMOVE session_id, metadata", "session_id = :session AND "+unchanged, values); err != nil {
 			return err
 		}
 	}

@@ -112,3 +112,34 @@ func TestNamesOfThePast(t *testing.T) {
 		})
 	}
 }
+
+// An item that was broken by hand, so that it lacks the time that Expire compares, keeps no
+// other record from being forgotten.
+func TestExpireBesideABrokenItem(t *testing.T) {
+	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t)
+		c := dynamocoordinator.New(tab.Client("a"), tab.Name)
+		if _, err := c.Heartbeat(t.Context(), cluster.Beat{Self: member("a"), At: time.Now(), Timeout: timeout}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Publish(t.Context(), member("a"), 1, cluster.Versions{"@a": 1}); err != nil {
+			t.Fatal(err)
+		}
+		intact, broken := tab.nodeOf(t, "a"), int64(7) // which comes first
+		tab.set(t, "orders#node", broken, "session_id", text("by hand"))
+		tab.set(t, "orders#known", broken, "known", &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{}})
+		fixture.Wait(25 * time.Hour)
+		if err := c.Expire(t.Context(), "orders", 24*time.Hour); err != nil {
+			t.Error(err)
+		}
+		for partition, attribute := range map[string]string{"orders#node": "session_id", "orders#known": "known"} {
+			if item := tab.get(t, partition, intact); item[attribute] != nil {
+				t.Errorf("the record in %s was not forgotten: %v", partition, item)
+			}
+			if item := tab.get(t, partition, broken); item[attribute] != nil {
+				t.Errorf("the broken item in %s was not forgotten: %v", partition, item)
+			}
+		}
+	})
+}

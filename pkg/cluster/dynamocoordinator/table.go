@@ -84,7 +84,10 @@ func (c *Coordinator) get(ctx context.Context, partition string, node int64, str
 // failed.
 func (c *Coordinator) update(ctx context.Context, partition string, node int64, set, onlyIf string, values attributes) (attributes, error) {
 	in := &dynamodb.UpdateItemInput{
-		TableName: &c.table, Key: key(partition, node), UpdateExpression: &set, ExpressionAttributeValues: values, ReturnValues: types.ReturnValueAllNew,
+		TableName: &c.table, Key: key(partition, node), UpdateExpression: &set, ReturnValues: types.ReturnValueAllNew,
+	}
+	if len(values) > 0 { // an empty map is refused
+		in.ExpressionAttributeValues = values
 	}
 	if onlyIf != "" {
 		in.ConditionExpression = &onlyIf
@@ -101,6 +104,19 @@ func (c *Coordinator) update(ctx context.Context, partition string, node int64, 
 		return nil, fmt.Errorf("dynamocoordinator: UpdateItem of %s %d in table %q: %w: it holds no item", partition, node, c.table, protocol.ErrNotDynamoDB)
 	}
 	return out.Attributes, nil
+}
+
+// still returns the condition that an attribute has not changed since item was read, and
+// adds its value to values.
+//
+// Invariant (liveness): an item that was broken by hand, so that it lacks the attribute, ends
+// no run over the partition.
+func still(item attributes, name string, values attributes) string {
+	if item[name] == nil {
+		return "attribute_not_exists(" + name + ")"
+	}
+	values[":seen"] = item[name]
+	return name + " = :seen"
 }
 
 func key(partition string, node int64) attributes {

@@ -190,7 +190,8 @@ func (v *view) take(changes []change, all bool) {
 	}
 	for _, o := range changes {
 		before, was := v.alive[o.key]
-		if o.alive {
+		// Invariant: a row that no node writes is no member. One without a session would lead.
+		if o.alive = o.alive && o.Validate() == nil; o.alive {
 			v.alive[o.key] = o.Member
 		} else {
 			delete(v.alive, o.key)

@@ -104,6 +104,7 @@ class AsyncIdGenerator(Common):
 
     async def close(self) -> None:
         """Drop the block and the connection."""
+        self._here()  # a loop that has ended has no connection any more
         self._closed = True
         self._blocks.close()
         if self._streams is not None:

@@ -180,11 +180,11 @@ class IdGenerator(Common):
             s.sendall(request)
             data = b""
             while b"\r\n\r\n" not in data and len(data) < 1 << 16:
-                data += self._receive(s)
+                data += self._receive(s, end)
             head, _, body = data.partition(b"\r\n\r\n")
             status, length, keep = parse_head(head)
             while len(body) < length:
-                body += self._receive(s)
+                body += self._receive(s, end)
             if keep and len(body) == length:
                 self._socket, s = s, None
             return status, body[:length]
@@ -193,7 +193,11 @@ class IdGenerator(Common):
                 s.close()
 
     @staticmethod
-    def _receive(s: socket.socket) -> bytes:
+    def _receive(s: socket.socket, end: float) -> bytes:
+        left = end - time.monotonic()
+        if left <= 0:  # an answer that comes in small parts does not prolong the call
+            raise TimeoutError("timed out")
+        s.settimeout(left)
         data = s.recv(1 << 16)
         if not data:
             raise ConnectionError("the connection was closed")

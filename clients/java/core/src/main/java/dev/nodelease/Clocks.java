@@ -6,16 +6,18 @@ import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.channels.ClosedChannelException;
 import java.nio.charset.StandardCharsets;
 
 /** The clocks of the machine, in nanoseconds, and its generation. Not thread-safe. */
 class Clocks implements AutoCloseable {
-    private final RandomAccessFile vm; // plain files: channels take longer to load in a new process
+    private final String device;
+    private RandomAccessFile vm; // plain files: channels take longer to load in a new process
     private long boot, bootRead = System.nanoTime() - 5_000_000;
 
     Clocks() { this("/dev/vmclock0"); }
 
-    Clocks(String vmClock) { vm = open(vmClock); }
+    Clocks(String vmClock) { vm = open(device = vmClock); }
 
     /** The readings of all clocks at one moment. */
     record Reading(long boot, long mono, long wall, long generation) {}
@@ -50,17 +52,28 @@ class Clocks implements AutoCloseable {
 
     /** Changes when the machine is restored from a snapshot; 0 if there is no VMClock device. */
     long generation() {
-        if (vm == null) {
-            return 0;
-        }
+        boolean interrupted = vm != null && Thread.interrupted();
         try {
-            ByteBuffer b = ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN);
-            vm.getChannel().read(b, 104); // its place in the device's page; the device knows pread, but no seek
-            return b.getLong(0);
+            for (ByteBuffer b = ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN); vm != null; ) {
+                try {
+                    vm.getChannel().read(b, 104); // its place in the device's page; the device knows pread, but no seek
+                    return b.getLong(0);
+                } catch (ClosedChannelException e) {
+                    // Invariant (liveness): an interrupt ends no reading. It has closed the file, for all threads and for good.
+                    interrupted |= Thread.interrupted();
+                    vm = new RandomAccessFile(device, "r");
+                }
+            }
+            return 0;
         } catch (IOException e) {
             throw new UncheckedIOException(e);
+        } finally {
+            interrupt(interrupted);
         }
     }
+
+    /** Lets a thread know again that it was interrupted. */
+    static void interrupt(boolean interrupted) { if (interrupted) { Thread.currentThread().interrupt(); } }
 
     private static RandomAccessFile open(String path) {
         try {
@@ -78,13 +91,5 @@ class Clocks implements AutoCloseable {
     }
 
     @Override
-    public void close() {
-        try {
-            if (vm != null) {
-                vm.close();
-            }
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
-    }
+    public void close() { Sidecar.closeQuietly(vm); }
 }

@@ -44,9 +44,7 @@ public final class IdGenerator implements AutoCloseable {
     private Clocks.Reading began;
 
     /** A generator on the sidecar at NODELEASE_SIDECAR, or on port 7373 of this machine. */
-    public IdGenerator() {
-        this(null, Duration.ofSeconds(2));
-    }
+    public IdGenerator() { this(null, Duration.ofSeconds(2)); }
 
     /**
      * A generator on a sidecar.
@@ -54,9 +52,7 @@ public final class IdGenerator implements AutoCloseable {
      * @param sidecar unix:/path or http://host:port; null for NODELEASE_SIDECAR, or the default
      * @param timeout how long a call may wait for a sidecar that does not answer; 73 years at most
      */
-    public IdGenerator(String sidecar, Duration timeout) {
-        this(sidecar, timeout, new Clocks());
-    }
+    public IdGenerator(String sidecar, Duration timeout) { this(sidecar, timeout, new Clocks()); }
 
     IdGenerator(String sidecar, Duration timeout, Clocks clocks) {
         this.sidecar = new Sidecar(sidecar);
@@ -180,9 +176,7 @@ public final class IdGenerator implements AutoCloseable {
                 }
             }
         } finally {
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
+            Clocks.interrupt(interrupted);
         }
     }
 
@@ -250,7 +244,7 @@ public final class IdGenerator implements AutoCloseable {
             if (!f.get("nonce").equals(nonce)) {
                 throw new NodeleaseException("the answer belongs to another request: is there a proxy or a cache in front of the sidecar?", "", null);
             }
-            int bits = answer.body().indexOf("\"layout\"");
+            int bits = answer.body().indexOf("\"layout\":"); // a pool may have this name
             Map<String, String> outer = Sidecar.fields(answer.body().substring(0, bits));
             Layout l = Layout.of(Sidecar.fields(answer.body().substring(bits)));
             long nodeId = Long.parseLong(outer.get("node_id"));

@@ -32,11 +32,15 @@ class IdGeneratorTest {
 
     /** A sidecar that gives blocks of ten tickets. */
     private static HttpServer sidecar() throws Exception {
+        return sidecar("p");
+    }
+
+    private static HttpServer sidecar(String pool) throws Exception {
         HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
         long[] first = {1 << 20};
         server.createContext("/v1/blocks", exchange -> {
             String nonce = exchange.getRequestURI().getQuery().replaceAll(".*nonce=([0-9a-f]+).*", "$1");
-            byte[] body = ("{\"nonce\":\"" + nonce + "\",\"pool\":\"p\",\"node_id\":3,\"node_bits\":10,\"first\":\"" + first[0] + "\",\"count\":10,\"left_ms\":500,"
+            byte[] body = ("{\"nonce\":\"" + nonce + "\",\"pool\":\"" + pool + "\",\"node_id\":3,\"node_bits\":10,\"first\":\"" + first[0] + "\",\"count\":10,\"left_ms\":500,"
                     + "\"layout\":{\"epoch_ms\":1735689600000,\"tick_ms\":1,\"time_bits\":41,\"node_bits\":10,\"sequence_bits\":12,\"node_last\":false}}").getBytes();
             first[0] += 10;
             exchange.sendResponseHeaders(200, body.length);
@@ -189,6 +193,37 @@ class IdGeneratorTest {
             assertEquals(3, ids.issued());
         } finally {
             server.stop(0);
+        }
+    }
+
+    /** An interrupted thread closes the channel that it reads from. */
+    @Test
+    void anInterruptLeavesTheVMClock(@TempDir Path dir) throws Exception {
+        HttpServer server = sidecar();
+        Path path = dir.resolve("vmclock0");
+        device(path, 0x4b4c4356, 1 << 8, 7);
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1), new Adapter.Manual(path))) {
+            long id = ids.next();
+            Thread.currentThread().interrupt();
+            assertEquals(id + 1, ids.next());
+            assertTrue(Thread.interrupted(), "the interrupt was forgotten");
+            assertEquals(id + 2, ids.next());
+            device(path, 0x4b4c4356, 1 << 8, 8);
+            assertEquals(id + 10, ids.next(), "an ID of a block of before the restore");
+        } finally {
+            server.stop(0);
+        }
+    }
+
+    @Test
+    void aPoolNamedLikeAField() throws Exception {
+        for (String pool : new String[] {"layout", "nonce", "node_id", "null"}) {
+            HttpServer server = sidecar(pool);
+            try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1))) {
+                assertEquals(3, Layout.DEFAULT.decompose(ids.next()).node(), pool);
+            } finally {
+                server.stop(0);
+            }
         }
     }
 

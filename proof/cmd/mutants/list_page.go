@@ -24,6 +24,9 @@ var pageMutants = []mutant{
 	{"page: a search of the history takes parts of node IDs", "cmd/nodelease/internal/ui/news.go", `return strconv.Itoa(n.NodeID) == w.text`, `return strings.Contains(strconv.Itoa(n.NodeID), w.text)`, pageOwn},
 	{"lease: a closed body breaks the connection", "pkg/lease/open.go", `plainBodies{lastaddress.Remember(transport)},`, `lastaddress.Remember(transport),`, leaseOwn},
 	{"cli: a wide character has no end on a tiny terminal", "cmd/nodelease/terminal.go", `if ansi.StringWidth(ansi.Truncate(word, room, "")) == 0 {`, `if len(word) == 0 {`, cliOwn},
+	{"cli: the page waits for the browser", "cmd/nodelease/ui.go", `				go func() {
+					if err := browse(url); err`, `				func() {
+					if err := browse(url); err`, cliOwn},
 	{"cli: text of others begins a line", "cmd/nodelease/terminal.go", `b.WriteString(ansi.Truncate(word, room, "") + "\n" + strings.Repeat(" ", indent))`, `b.WriteString(ansi.Truncate(word, room, "") + "\n")`, cliOwn},
 	{"local: a name that anybody can register is answered", "internal/local/local.go", `!strings.Contains(strings.TrimSuffix(name, "."), ".") ||`, `name != "" ||`, "./internal/local"},
 	{"local: a server without a page answers pages", "internal/local/local.go", `if !(g.Page && origin == "http://"+r.Host) {`, `if origin != "http://"+r.Host {`, "./internal/local"},

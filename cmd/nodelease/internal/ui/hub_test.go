@@ -171,6 +171,25 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 	})
 }
 
+// A large pool is shown even if its first read takes longer than a turn may take, as from
+// another continent.
+func TestALargePoolThatIsReadSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, protocol.MaxPoolSize)
+		store.slow = readLimit * 3 / (protocol.MaxPoolSize / protocol.GroupSize / readers) // three turns
+		p := s.open(7)
+		defer s.close(p)
+		for range 3 {
+			if m := next[troubleMessage](t, p, "trouble"); m.Verdict.Kind != "reading" {
+				t.Errorf("got %+v, want that the pool is being read", m.Verdict)
+			}
+		}
+		if all := next[allMessage](t, p, "all"); len(all.Groups) != 256 || all.Total.of(lease.Free) != protocol.MaxPoolSize || len(all.NodeIDs) != protocol.GroupSize {
+			t.Errorf("got %d groups, counts %v", len(all.Groups), all.Total)
+		}
+	})
+}
+
 func TestAPoolThatGrowsIsShownByGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := started(t, 1024)

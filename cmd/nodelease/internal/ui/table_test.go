@@ -22,9 +22,15 @@ type table struct {
 	mu    sync.Mutex
 	reads []int // groups, in order
 	bad   map[int]string
+	slow  time.Duration // how long the read of a group takes
 }
 
 func (t *table) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	if t.slow > 0 {
+		if err := protocol.Pause(ctx, t.slow); err != nil {
+			return protocol.Group{}, err
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reads = append(t.reads, n)

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"cmp"
 	"errors"
 	"fmt"
@@ -52,8 +53,9 @@ type trouble struct{ err error }
 // judge returns the most urgent verdict on the pool. It judges the holders only if the last
 // read succeeded.
 func (s *Server) judge(now time.Time) verdict {
+	slow := !s.whole && s.reads > 0 && errors.Is(s.failure.err, context.DeadlineExceeded) // the first read takes several turns
 	switch {
-	case s.failure.err != nil:
+	case s.failure.err != nil && !slow:
 		return s.unreadable(s.failure.err)
 	case !s.whole:
 		return verdict{Kind: "reading", Level: levelNote, Headline: "Reading the pool …"}

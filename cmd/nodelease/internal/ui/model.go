@@ -176,6 +176,25 @@ func (m *model) late() (next, expired []*nodeID) {
 	return next, expired
 }
 
+// reserved returns how many expired node IDs can be claimed, because nothing is reserved any
+// more, and when the first of the other node IDs without a live holder can be claimed.
+func (m *model) reserved(now time.Time) (claimable int, first time.Time) {
+	for _, g := range m.groups {
+		for i := range g.nodeIDs {
+			n := &g.nodeIDs[i]
+			until := time.UnixMilli(n.Reserved)
+			switch {
+			case n.State != lease.Expired && n.State != lease.Cooling:
+			case n.State == lease.Expired && !until.After(now):
+				claimable++
+			case first.IsZero() || until.Before(first):
+				first = until
+			}
+		}
+	}
+	return claimable, first
+}
+
 // machineSkew is how far the clock of this machine and that of the machine that measured
 // the pool may differ.
 const machineSkew = 3 * time.Second

@@ -10,6 +10,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -204,6 +205,25 @@ func TestAPoolThatGrowsIsShownByGroup(t *testing.T) {
 		}
 		if all := next[allMessage](t, p, "all"); all.Whole || len(all.Groups) != 8 || len(all.NodeIDs) != 0 || all.Size != 2048 {
 			t.Errorf("got %d groups, %d node IDs, want 8 and none", len(all.Groups), len(all.NodeIDs))
+		}
+		next[turnMessage](t, p, "turn")
+	})
+}
+
+// A pool that was deleted and seeded again with fewer node IDs is shown as it is now.
+func TestAPoolThatIsSeededAgainSmaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, 64)
+		store.claim(t, 50, "gone", time.Hour)
+		p := s.open(-1)
+		defer s.close(p)
+		if all := next[allMessage](t, p, "all"); len(all.NodeIDs) != 64 {
+			t.Fatalf("got %d node IDs, want 64", len(all.NodeIDs))
+		}
+		next[turnMessage](t, p, "turn")
+		store.replace(leasetest.NewMemory("orders", 8))
+		if all := next[allMessage](t, p, "all"); len(all.NodeIDs) != 8 || all.Total.of(lease.Free) != 8 || all.Total.of(lease.Held) != 0 {
+			t.Errorf("got %d node IDs, counts %v, want 8 free", len(all.NodeIDs), all.Total)
 		}
 		next[turnMessage](t, p, "turn")
 	})

@@ -37,6 +37,7 @@ type change struct {
 	nodeIDs map[int][]*nodeID // by group: node IDs that changed by more than a renewal
 	beats   map[int][]beat    // by group: renewals
 	groups  map[int]counts    // counts of the groups in which they changed
+	gone    bool              // a group has fewer node IDs than before
 	news    []news
 }
 
@@ -52,6 +53,7 @@ func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 	g := &m.groups[index]
 	first := g.readAt.IsZero()
 	now := m.show(index, got, at)
+	c.gone = c.gone || len(now) < len(g.nodeIDs)
 	for i := range now {
 		n := &now[i]
 		if i >= len(g.nodeIDs) {

@@ -49,6 +49,20 @@ func (t *table) Group(ctx context.Context, pool string, n int) (protocol.Group, 
 	return g, err
 }
 
+// replace puts another pool in the place of this one.
+func (t *table) replace(by *leasetest.Memory) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Memory = by
+}
+
+// PoolItem reads the item of the pool that is there now.
+func (t *table) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.Memory.PoolItem(ctx, pool)
+}
+
 // read returns the groups that were read since its last call.
 func (t *table) read() []int {
 	t.mu.Lock()

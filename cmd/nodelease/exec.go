@@ -222,6 +222,8 @@ func interrupted(ctx context.Context, signals <-chan os.Signal) (n int, ok bool)
 
 // environment returns this process's environment with the lease added. It replaces the
 // variables of any earlier lease.
+//
+// Invariant: a program is told of no deadline file but that of its own lease.
 func environment(l lease.Lease, deadlineFile string) []string {
 	set := map[string]string{
 		"NODELEASE_NODE_ID": strconv.Itoa(l.NodeID),
@@ -234,7 +236,7 @@ func environment(l lease.Lease, deadlineFile string) []string {
 	var env []string
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
-		if _, ours := set[name]; !ours {
+		if _, ours := set[name]; !ours && name != deadlineVariable {
 			env = append(env, kv)
 		}
 	}

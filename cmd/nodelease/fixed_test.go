@@ -54,15 +54,16 @@ func TestServeFixed(t *testing.T) {
 	}
 }
 
-// exec with a fixed node ID hands it to the program, without a version or a pool.
+// exec with a fixed node ID hands it to the program, without a version, a pool or a deadline
+// file.
 func TestExecFixed(t *testing.T) {
 	t.Parallel()
-	cmd := self("exec", "--fixed", "7", "--layout", "default", "--", "sh", "-c", "echo $NODELEASE_NODE_ID/$NODELEASE_VERSION/$NODELEASE_POOL; exit 3")
+	cmd := self("exec", "--fixed", "7", "--layout", "default", "--", "sh", "-c", "echo $NODELEASE_NODE_ID/$NODELEASE_VERSION/$NODELEASE_POOL/$NODELEASE_DEADLINE_FILE; exit 3")
 	cmd.Env = append(os.Environ(), cmd.Env...)
-	cmd.Env = append(cmd.Env, "NODELEASE_POOL=orders", "NODELEASE_TABLE=leases")
+	cmd.Env = append(cmd.Env, "NODELEASE_POOL=orders", "NODELEASE_TABLE=leases", "NODELEASE_DEADLINE_FILE=/run/other")
 	p := start(t, cmd)
-	if line := p.until(t, "/"); strings.TrimSpace(line) != "7/0/" {
-		t.Errorf("the program got %q, want 7/0/", line)
+	if line := p.until(t, "/"); strings.TrimSpace(line) != "7/0//" {
+		t.Errorf("the program got %q, want 7/0//", line)
 	}
 	if _, code := p.end(t); code != 3 {
 		t.Errorf("exit code %d, want the program's 3", code)

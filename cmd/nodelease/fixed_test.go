@@ -96,3 +96,23 @@ func TestFixedUsage(t *testing.T) {
 		}
 	}
 }
+
+// A value from a shell variable that is not set is not taken for a flag that was omitted.
+func TestEmptyValues(t *testing.T) {
+	table := []string{"--table", "leases", "--pool", "orders", "--endpoint", "http://127.0.0.1:1", "--timeout", "1s"}
+	for _, c := range []struct {
+		args []string
+		flag string
+	}{
+		{[]string{"seed", "--floor", ""}, "--floor"},
+		{[]string{"resize", "--size", "8", "--floor="}, "--floor"},
+		{[]string{"raise", "--yes", "--to", ""}, "--to"},
+		{[]string{"serve", "--layout", "js53", "--fixed", ""}, "--fixed"},
+		{[]string{"exec", "--layout", "js53", "--fixed", "", "--", "true"}, "--fixed"},
+	} {
+		code, _, stderr := call(append(append(c.args[:1:1], table...), c.args[1:]...)...)
+		if code%110 != codeUsage || !strings.Contains(stderr, c.flag+" needs a value") {
+			t.Errorf("%q: got exit code %d, %s; want a usage error about %s", c.args, code, stderr, c.flag)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -128,6 +129,21 @@ func TestSilence(t *testing.T) {
 	err = g.answers.explain(root.ExecuteContext(t.Context()))
 	if got := g.exitCode(err); got != codeNoAnswer || !strings.Contains(err.Error(), "no answer from "+endpoint+" for 50ms") {
 		t.Errorf("exit code %d, want %d: %v", got, codeNoAnswer, err)
+	}
+}
+
+// A completion of a service's name ends soon, also if nothing answers.
+func TestCompletionOfAServiceEnds(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), longestSilence)
+	defer cancel()
+	g := &globals{table: "leases", pool: "orders", endpoint: "http://" + silent.Addr().String()}
+	if names := g.serviceNames(ctx, nil); len(names) > 0 || ctx.Err() != nil {
+		t.Errorf("got %q, %v; want no names, before the command itself gives up", names, ctx.Err())
 	}
 }
 

@@ -48,5 +48,6 @@ var cliMutants = []mutant{
 	{"cli: exec ends a program before its renewal is due", "cmd/nodelease/lease_flags.go", `max(span-max(t.every(), t.ttl/3)-t.ttl/10, 0)`, `max(span-t.ttl/3-t.ttl/10, 0)`, cliOwn},
 	{"cli: a program is told of the deadline file of another lease", "cmd/nodelease/exec.go", `!ours && name != deadlineVariable {`, `!ours {`, cliOwn},
 	{"cli: an empty floor means now", "cmd/nodelease/root.go", `f != nil && f.Changed && f.Value.String() == "" {`, `f != nil && f.Changed && name == "" {`, cliOwn},
+	{"cli: a completion waits for an outage", "cmd/nodelease/resolve.go", `context.WithTimeout(ctx, completionLimit)`, `context.WithCancel(ctx)`, cliOwn},
 	{"cli: a fixed node ID takes flags of a lease", "cmd/nodelease/fixed.go", `if leased.Lookup(f.Name) != nil ||`, `if leased.Lookup(f.Name) != nil && f.Name != "max-ttl" ||`, cliOwn},
 }

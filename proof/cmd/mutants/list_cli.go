@@ -49,5 +49,7 @@ var cliMutants = []mutant{
 	{"cli: a program is told of the deadline file of another lease", "cmd/nodelease/exec.go", `!ours && name != deadlineVariable {`, `!ours {`, cliOwn},
 	{"cli: an empty floor means now", "cmd/nodelease/root.go", `f != nil && f.Changed && f.Value.String() == "" {`, `f != nil && f.Changed && name == "" {`, cliOwn},
 	{"cli: a completion waits for an outage", "cmd/nodelease/resolve.go", `context.WithTimeout(ctx, completionLimit)`, `context.WithCancel(ctx)`, cliOwn},
+	{"cli: a raise hides holders of retired node IDs", "cmd/nodelease/raise.go", `n.State == lease.Held || n.Holder != "" && n.Retired &&`, `n.State == lease.Held || n.Holder == "" && n.Retired &&`, cliOwn},
+	{"cli: a retired node ID can be claimed after its release", "cmd/nodelease/release.go", `if done.Node.Retired {`, `if done.Node.NodeID < 0 {`, cliOwn},
 	{"cli: a fixed node ID takes flags of a lease", "cmd/nodelease/fixed.go", `if leased.Lookup(f.Name) != nil ||`, `if leased.Lookup(f.Name) != nil && f.Name != "max-ttl" ||`, cliOwn},
 }

@@ -22,6 +22,7 @@ var pageMutants = []mutant{
 	{"page: a pool with node IDs that can be claimed is full", "cmd/nodelease/internal/ui/verdict.go", `case free == 0 && claimable == 0:`, `case free == 0 && claimable >= 0:`, pageOwn},
 	{"page: a resize is advised before the floor of a pool", "cmd/nodelease/internal/ui/verdict.go", `if !first.IsZero() && !s.model.pool.Floor.Before(first) {`, `if !first.IsZero() && s.model.pool.Size < 0 {`, pageOwn},
 	{"page: node IDs that are gone stay", "cmd/nodelease/internal/ui/hub.go", `p.synced && !grown && !c.gone`, `p.synced && !grown`, pageOwn},
+	{"page: points of the future stay", "cmd/nodelease/internal/ui/history.go", `for n > 0 && h.At[n-1] > at.UnixMilli() {`, `for n > 0 && h.At[n-1] < 0 {`, pageOwn},
 	{"page: nobody reads while nobody looks", "cmd/nodelease/internal/ui/hub.go", `case s.idle == 0:`, `case true:`, pageOwn},
 	{"page: idle reading is as often as any", "cmd/nodelease/internal/ui/hub.go", `due = time.After(max(s.idle-s.every, 0))`, `due = time.After(0)`, pageOwn},
 	{"page: places that were looked up have no end", "cmd/nodelease/internal/ui/lists.go", `if len(l.known) >= mostLookups || l.known == nil {`, `if l.known == nil {`, pageOwn},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -130,6 +131,24 @@ func TestSilence(t *testing.T) {
 	if got := g.exitCode(err); got != codeNoAnswer || !strings.Contains(err.Error(), "no answer from "+endpoint+" for 50ms") {
 		t.Errorf("exit code %d, want %d: %v", got, codeNoAnswer, err)
 	}
+}
+
+// An alarm that rings just when an answer arrives does not end the command, also if the next
+// request has been sent before the alarm takes effect.
+func TestAlarmThatRingsWithTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answers{}
+		ctx := a.begin(t.Context(), 0)
+		a.sent()
+		time.Sleep(longestSilence - time.Millisecond) // virtual
+		a.ended(nil)
+		a.sent()
+		a.giveUp(0)
+		if err := context.Cause(ctx); err != nil {
+			t.Errorf("got %v a moment after an answer", err)
+		}
+		a.ended(nil)
+	})
 }
 
 // A completion of a service's name ends soon, also if nothing answers.

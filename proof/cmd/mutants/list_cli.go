@@ -54,5 +54,6 @@ var cliMutants = []mutant{
 	{"cli: watch takes a mended item for a new one", "cmd/nodelease/watch.go", `!known && before.Corrupt[n.NodeID] != "":`, `!known && before.Corrupt == nil && n.NodeID < 0:`, cliOwn},
 	{"cli: doctor creates a table that exists", "cmd/nodelease/doctor_table.go", `if protocol.TableName(d.table) == "nodelease" {`, `if d.table == "" {`, cliOwn},
 	{"cli: an old alarm ends a new silence", "cmd/nodelease/answers.go", `(a.since.IsZero() || time.Since(a.since) < a.limit)`, `a.since.IsZero()`, cliOwn},
+	{"cli: a command to copy ends with an escape", "cmd/nodelease/doctor.go", `if rest == "" {`, `if s == "" {`, cliOwn},
 	{"cli: a fixed node ID takes flags of a lease", "cmd/nodelease/fixed.go", `if leased.Lookup(f.Name) != nil ||`, `if leased.Lookup(f.Name) != nil && f.Name != "max-ttl" ||`, cliOwn},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -125,7 +126,14 @@ func runExec(cmd *cobra.Command, g *globals, t terms, short bool, grace time.Dur
 	}
 	starting, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
+	started := hangup(cancel)
 	agent, err := startKeeper(starting, cfg, short)
+	if n := started(); n != 0 {
+		if err == nil {
+			err = agent.Close()
+		}
+		return &exitError{code: 128 + int(n), err: errors.Join(fmt.Errorf("%w before the program was started: %v", context.Canceled, n), err)}
+	}
 	if err != nil {
 		if n, ok := interrupted(cmd.Context(), signals); ok {
 			return &exitError{code: 128 + n, err: err}
@@ -200,6 +208,41 @@ func follow(child *supervise.Child, node interface{ Done() <-chan struct{} }, si
 			}
 			child.Stop()
 		}
+	}
+}
+
+// hangup ends the start when the user's terminal closes or its user gives up: SIGINT and
+// SIGTERM are not the only signals that mean that. The function that it returns ends the
+// watch, and returns the signal that came, or 0.
+//
+// Invariant: no program is started for a user who is gone, however long the wait was.
+func hangup(end context.CancelFunc) (started func() syscall.Signal) {
+	came, done, got := make(chan os.Signal, 1), make(chan struct{}), make(chan syscall.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) { // nohup
+			signal.Notify(came, s)
+		}
+	}
+	go func() {
+		var s os.Signal
+		select {
+		case s = <-came:
+		case <-done:
+			select { // both may have happened
+			case s = <-came:
+			default:
+			}
+		}
+		n, _ := s.(syscall.Signal)
+		if n != 0 {
+			end()
+		}
+		got <- n
+	}()
+	return func() syscall.Signal {
+		signal.Stop(came)
+		close(done)
+		return <-got
 	}
 }
 

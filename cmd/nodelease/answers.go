@@ -125,7 +125,9 @@ func (a *answers) ready() {
 func (a *answers) giveUp(timeout time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.end == nil || timeout == 0 && a.since.IsZero() {
+	// Invariant (liveness): only a silence that has lasted ends a command. An alarm that rang just
+	// when an answer arrived may come here after the next silence has begun.
+	if a.end == nil || timeout == 0 && (a.since.IsZero() || time.Since(a.since) < a.limit) {
 		return // nothing may end the command, or an answer has just arrived
 	}
 	a.gaveUp = &silenceError{a.endpoint, timeout, a.limit, a.failed, a.last}

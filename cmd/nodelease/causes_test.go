@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -128,6 +130,39 @@ func TestSilence(t *testing.T) {
 	err = g.answers.explain(root.ExecuteContext(t.Context()))
 	if got := g.exitCode(err); got != codeNoAnswer || !strings.Contains(err.Error(), "no answer from "+endpoint+" for 50ms") {
 		t.Errorf("exit code %d, want %d: %v", got, codeNoAnswer, err)
+	}
+}
+
+// An alarm that rings just when an answer arrives does not end the command, also if the next
+// request has been sent before the alarm takes effect.
+func TestAlarmThatRingsWithTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answers{}
+		ctx := a.begin(t.Context(), 0)
+		a.sent()
+		time.Sleep(longestSilence - time.Millisecond) // virtual
+		a.ended(nil)
+		a.sent()
+		a.giveUp(0)
+		if err := context.Cause(ctx); err != nil {
+			t.Errorf("got %v a moment after an answer", err)
+		}
+		a.ended(nil)
+	})
+}
+
+// A completion of a service's name ends soon, also if nothing answers.
+func TestCompletionOfAServiceEnds(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), longestSilence)
+	defer cancel()
+	g := &globals{table: "leases", pool: "orders", endpoint: "http://" + silent.Addr().String()}
+	if names := g.serviceNames(ctx, nil); len(names) > 0 || ctx.Err() != nil {
+		t.Errorf("got %q, %v; want no names, before the command itself gives up", names, ctx.Err())
 	}
 }
 

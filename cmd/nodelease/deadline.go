@@ -22,7 +22,7 @@ const deadlineVariable = "NODELEASE_DEADLINE_FILE"
 
 // deadline is the content of the deadline file, which is one line of JSON.
 type deadline struct {
-	State    string    `json:"state"` // held, lost or released
+	State    string    `json:"state"` // held, suspended, lost or released
 	NodeID   int       `json:"node_id"`
 	Version  int64     `json:"version"`
 	Deadline time.Time `json:"deadline"` // by the wall clock, which somebody may set

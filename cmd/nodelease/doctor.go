@@ -137,6 +137,9 @@ func (d *doctor) aws(verb, rest string) string {
 	if d.endpoint != "" {
 		s += " --endpoint-url " + shellWord(redacted(d.endpoint))
 	}
+	if rest == "" { // Invariant: no blank at the end, which would be shown as an escape
+		return s
+	}
 	return s + " " + rest
 }
 

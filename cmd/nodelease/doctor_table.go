@@ -60,7 +60,7 @@ func (d *doctor) checkTable(ctx context.Context) bool {
 	d.add("table", fine, d.table+" exists", "")
 	switch {
 	case errors.Is(err, lease.ErrTable):
-		d.add("keys", problem, plain(err), strings.Replace(d.createTable(), "--table-name "+d.table, "--table-name nodelease", 1))
+		d.add("keys", problem, plain(err), strings.Replace(d.createTable(), "--table-name "+d.table, "--table-name "+d.anotherName(), 1))
 		return false
 	case errors.Is(err, lease.ErrUnsafeReplication):
 		d.add("keys", fine, "pool_group (S), node_id (N)", "")
@@ -76,6 +76,14 @@ func (d *doctor) checkTable(ctx context.Context) bool {
 		d.add("replication", fine, replication(out.Table), "")
 	}
 	return true
+}
+
+// anotherName returns a name for a table beside this one.
+func (d *doctor) anotherName() string {
+	if protocol.TableName(d.table) == "nodelease" {
+		return "nodelease-leases" // Invariant: the fix does not name a table that exists
+	}
+	return "nodelease"
 }
 
 func replication(t *types.TableDescription) string {

@@ -163,7 +163,8 @@ func TestDoctor(t *testing.T) {
 	}{
 		{"well", func(w *ward) { w.seed("orders", 4) }, "pool", fine, "orders has all of its 4 node IDs", ""},
 		{"no table", func(w *ward) { w.table = "nodelease-no-such-table" }, "table", problem, "does not exist", "aws dynamodb create-table --table-name nodelease-no-such-table "},
-		{"wrong keys", func(w *ward) { w.table = otherKeys(w.t, w.Client) }, "keys", problem, "has the keys", "aws dynamodb create-table --table-name nodelease "},
+		{"wrong keys", func(w *ward) { w.table = otherKeys(w.t, w.Client, fmt.Sprintf("other-%d", time.Now().UnixNano())) }, "keys", problem, "has the keys", "aws dynamodb create-table --table-name nodelease "},
+		{"wrong keys of the table of the fix", func(w *ward) { w.table = otherKeys(w.t, w.Client, "nodelease") }, "keys", problem, "has the keys", "aws dynamodb create-table --table-name nodelease-leases "},
 		{"TTL", func(w *ward) {
 			w.ttl = &types.TimeToLiveDescription{TimeToLiveStatus: types.TimeToLiveStatusEnabled, AttributeName: aws.String("expires_at")}
 		}, "ttl", problem, "on for the attribute expires_at", "--time-to-live-specification Enabled=false,AttributeName=expires_at"},
@@ -351,9 +352,8 @@ func onEach(t *testing.T, name string, test func(*testing.T, *ward)) {
 }
 
 // otherKeys creates a table with keys that Nodelease does not use.
-func otherKeys(t *testing.T, client *dynamodb.Client) string {
+func otherKeys(t *testing.T, client *dynamodb.Client, name string) string {
 	t.Helper()
-	name := fmt.Sprintf("other-%d", time.Now().UnixNano())
 	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
 		TableName: &name, BillingMode: types.BillingModePayPerRequest,
 		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},

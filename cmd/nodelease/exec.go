@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -125,7 +126,14 @@ func runExec(cmd *cobra.Command, g *globals, t terms, short bool, grace time.Dur
 	}
 	starting, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
+	started := hangup(cancel)
 	agent, err := startKeeper(starting, cfg, short)
+	if n := started(); n != 0 {
+		if err == nil {
+			err = agent.Close()
+		}
+		return &exitError{code: 128 + int(n), err: errors.Join(fmt.Errorf("%w before the program was started: %v", context.Canceled, n), err)}
+	}
 	if err != nil {
 		if n, ok := interrupted(cmd.Context(), signals); ok {
 			return &exitError{code: 128 + n, err: err}
@@ -203,6 +211,41 @@ func follow(child *supervise.Child, node interface{ Done() <-chan struct{} }, si
 	}
 }
 
+// hangup ends the start when the user's terminal closes or its user gives up: SIGINT and
+// SIGTERM are not the only signals that mean that. The function that it returns ends the
+// watch, and returns the signal that came, or 0.
+//
+// Invariant: no program is started for a user who is gone, however long the wait was.
+func hangup(end context.CancelFunc) (started func() syscall.Signal) {
+	came, done, got := make(chan os.Signal, 1), make(chan struct{}), make(chan syscall.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) { // nohup
+			signal.Notify(came, s)
+		}
+	}
+	go func() {
+		var s os.Signal
+		select {
+		case s = <-came:
+		case <-done:
+			select { // both may have happened
+			case s = <-came:
+			default:
+			}
+		}
+		n, _ := s.(syscall.Signal)
+		if n != 0 {
+			end()
+		}
+		got <- n
+	}()
+	return func() syscall.Signal {
+		signal.Stop(came)
+		close(done)
+		return <-got
+	}
+}
+
 // interrupted returns the number of the signal that interrupted the start, if one did.
 func interrupted(ctx context.Context, signals <-chan os.Signal) (n int, ok bool) {
 	if ctx.Err() == nil {
@@ -222,6 +265,8 @@ func interrupted(ctx context.Context, signals <-chan os.Signal) (n int, ok bool)
 
 // environment returns this process's environment with the lease added. It replaces the
 // variables of any earlier lease.
+//
+// Invariant: a program is told of no deadline file but that of its own lease.
 func environment(l lease.Lease, deadlineFile string) []string {
 	set := map[string]string{
 		"NODELEASE_NODE_ID": strconv.Itoa(l.NodeID),
@@ -234,7 +279,7 @@ func environment(l lease.Lease, deadlineFile string) []string {
 	var env []string
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
-		if _, ours := set[name]; !ours {
+		if _, ours := set[name]; !ours && name != deadlineVariable {
 			env = append(env, kv)
 		}
 	}

@@ -336,9 +336,17 @@ func TestExecSignals(t *testing.T) {
 // A signal that comes before the program was started ends exec.
 func TestExecInterruptedWhileWaiting(t *testing.T) {
 	t.Parallel()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // as in TestExecSignals
 	flags, s := onePool(t), newStage(t)
 	execOf(t, flags, s, "obey")
 	s.enter(t)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		interruptedWhileWaiting(t, flags, sig)
+	}
+}
+
+func interruptedWhileWaiting(t *testing.T, flags []string, sig syscall.Signal) {
+	t.Helper()
 	p := self(append(append([]string{"exec", "--wait", "1h"}, flags...), "--", "true")...)
 	stderr, err := p.StderrPipe()
 	if err != nil {
@@ -348,10 +356,10 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 	if line, _ := bufio.NewReader(stderr).ReadString('\n'); !strings.Contains(line, "waiting") {
 		t.Errorf("got %q, want a line about waiting", line)
 	}
-	send(t, p.Process.Pid, syscall.SIGTERM)
+	send(t, p.Process.Pid, sig)
 	io.Copy(io.Discard, stderr)
-	if p.Wait(); p.ProcessState.ExitCode() != 143 {
-		t.Errorf("exit code %d, want 143", p.ProcessState.ExitCode())
+	if p.Wait(); p.ProcessState.ExitCode() != 128+int(sig) {
+		t.Errorf("exit code %d after %v, want %d", p.ProcessState.ExitCode(), sig, 128+int(sig))
 	}
 }
 

@@ -54,15 +54,16 @@ func TestServeFixed(t *testing.T) {
 	}
 }
 
-// exec with a fixed node ID hands it to the program, without a version or a pool.
+// exec with a fixed node ID hands it to the program, without a version, a pool or a deadline
+// file.
 func TestExecFixed(t *testing.T) {
 	t.Parallel()
-	cmd := self("exec", "--fixed", "7", "--layout", "default", "--", "sh", "-c", "echo $NODELEASE_NODE_ID/$NODELEASE_VERSION/$NODELEASE_POOL; exit 3")
+	cmd := self("exec", "--fixed", "7", "--layout", "default", "--", "sh", "-c", "echo $NODELEASE_NODE_ID/$NODELEASE_VERSION/$NODELEASE_POOL/$NODELEASE_DEADLINE_FILE; exit 3")
 	cmd.Env = append(os.Environ(), cmd.Env...)
-	cmd.Env = append(cmd.Env, "NODELEASE_POOL=orders", "NODELEASE_TABLE=leases")
+	cmd.Env = append(cmd.Env, "NODELEASE_POOL=orders", "NODELEASE_TABLE=leases", "NODELEASE_DEADLINE_FILE=/run/other")
 	p := start(t, cmd)
-	if line := p.until(t, "/"); strings.TrimSpace(line) != "7/0/" {
-		t.Errorf("the program got %q, want 7/0/", line)
+	if line := p.until(t, "/"); strings.TrimSpace(line) != "7/0//" {
+		t.Errorf("the program got %q, want 7/0//", line)
 	}
 	if _, code := p.end(t); code != 3 {
 		t.Errorf("exit code %d, want the program's 3", code)
@@ -92,6 +93,26 @@ func TestFixedUsage(t *testing.T) {
 		}
 		if code != wantCode || !strings.Contains(stderr, want) {
 			t.Errorf("%s: got exit code %d, %s; want %d and %q", args, code, stderr, wantCode, want)
+		}
+	}
+}
+
+// A value from a shell variable that is not set is not taken for a flag that was omitted.
+func TestEmptyValues(t *testing.T) {
+	table := []string{"--table", "leases", "--pool", "orders", "--endpoint", "http://127.0.0.1:1", "--timeout", "1s"}
+	for _, c := range []struct {
+		args []string
+		flag string
+	}{
+		{[]string{"seed", "--floor", ""}, "--floor"},
+		{[]string{"resize", "--size", "8", "--floor="}, "--floor"},
+		{[]string{"raise", "--yes", "--to", ""}, "--to"},
+		{[]string{"serve", "--layout", "js53", "--fixed", ""}, "--fixed"},
+		{[]string{"exec", "--layout", "js53", "--fixed", "", "--", "true"}, "--fixed"},
+	} {
+		code, _, stderr := call(append(append(c.args[:1:1], table...), c.args[1:]...)...)
+		if code%110 != codeUsage || !strings.Contains(stderr, c.flag+" needs a value") {
+			t.Errorf("%q: got exit code %d, %s; want a usage error about %s", c.args, code, stderr, c.flag)
 		}
 	}
 }

@@ -55,7 +55,8 @@ func newRaise(g *globals) *cobra.Command {
 				see(n.NodeID)
 				if n.ReservedUntil.Before(until) || n.Holder != "" {
 					would.Raised++
-					if n.State == lease.Held {
+					// Invariant: the question names every holder that can make IDs. A retired node ID may have one.
+					if n.State == lease.Held || n.Holder != "" && n.Retired && !n.ExpiresAt.Before(l.at) {
 						held++
 					}
 				}

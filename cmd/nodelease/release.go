@@ -109,6 +109,9 @@ func release1(cmd *cobra.Command, g *globals, l lease.Lease, version int64, t ta
 	if !done.Released {
 		return say(cmd.OutOrStdout(), text.Sprintf("node %d is free already; nothing was done\n", l.NodeID))
 	}
+	if done.Node.Retired { // Invariant: no claim is announced that no process can make
+		return say(cmd.OutOrStdout(), text.Sprintf("node %d was released; it is retired, so no process can claim it\n", l.NodeID))
+	}
 	return say(cmd.OutOrStdout(), text.Sprintf("node %d was released; it can be claimed once its reserved time has passed: %s\n", l.NodeID, moment(done.Node.ReservedUntil, now)))
 }
 

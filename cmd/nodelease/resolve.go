@@ -74,6 +74,9 @@ func newResolve(g *globals) *cobra.Command {
 
 // serviceNames returns the completions of NAME, or none if they cannot be read.
 func (g *globals) serviceNames(ctx context.Context, args []string) []string {
+	// Invariant (liveness): a user who pressed Tab does not wait for an outage.
+	ctx, cancel := context.WithTimeout(ctx, completionLimit)
+	defer cancel()
 	directory, err := g.directory(ctx)
 	if err != nil || len(args) > 0 {
 		return nil

@@ -58,6 +58,13 @@ func newRootWith(g *globals) *cobra.Command {
 			if g.timeout < 0 {
 				return usagef("--timeout %v: use 0, which is no limit, or more", g.timeout)
 			}
+			// Invariant (S1): a value that a shell variable was to give is not replaced by the default. Such
+			// a floor or time would be now, and a node ID that is not fixed would be leased.
+			for _, name := range []string{"floor", "to", "fixed"} {
+				if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+					return usagef("--%s needs a value, and the one that it was given is empty", name)
+				}
+			}
 			// The endpoint is recorded here so that an error names it even if the command's
 			// time is over before there is a client.
 			if named := cmp.Or(g.endpoint, os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"), os.Getenv("AWS_ENDPOINT_URL")); named != "" {

@@ -35,6 +35,15 @@ func TestTableARN(t *testing.T) {
 	}
 }
 
+// The commands that create a production table can be copied.
+func TestCommandsThatCreateATable(t *testing.T) {
+	code, stdout, stderr := call("init", "--print", "aws", "--table", "leases")
+	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	if code != 0 || len(lines) != 3 || lines[1] != "aws dynamodb wait table-exists --table-name leases" || strings.Contains(stdout, `\`) {
+		t.Errorf("got exit code %d, %q%s, want three commands without an escape", code, lines, stderr)
+	}
+}
+
 // serve --healthcheck, the command for a container's health check, works over TCP and a Unix socket.
 func TestServeHealthcheck(t *testing.T) {
 	t.Parallel()

@@ -77,6 +77,11 @@ func folded(out io.Writer, line text.Safe, indent int) text.Safe {
 			room = width - indent
 		}
 		for w := ansi.StringWidth(word); w > room; w = ansi.StringWidth(word) {
+			// Invariant (liveness): each pass shortens the word. A character of two cells does not fit
+			// into a line of one.
+			if ansi.StringWidth(ansi.Truncate(word, room, "")) == 0 {
+				break
+			}
 			b.WriteString(ansi.Truncate(word, room, "") + "\n" + strings.Repeat(" ", indent))
 			word = ansi.TruncateLeft(word, room, "")
 			room = width - indent

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -33,6 +34,28 @@ func TestFolded(t *testing.T) {
 			if strings.Contains(ansi.Strip(got), "-\n") {
 				t.Errorf("at width %d a word is broken: %q", width, got)
 			}
+		}
+	}
+}
+
+// A character of two cells ends no line of one cell, and is shown all the same.
+func TestFoldedOnATinyTerminal(t *testing.T) {
+	_, far := terminal(t)
+	defer far.Close()
+	for width := 1; width <= 3; width++ {
+		if err := unix.IoctlSetWinsize(int(far.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(width), Row: 40}); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan string, 1)
+		go func() { done <- folded(far, bad.of("%s", "task a世界b"), 4).String() }()
+		var got string
+		select {
+		case got = <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("at width %d: no end", width)
+		}
+		if want, is := "taska世界b", strings.Join(strings.Fields(ansi.Strip(got)), ""); is != want {
+			t.Errorf("at width %d: got %q, want %q", width, is, want)
 		}
 	}
 }

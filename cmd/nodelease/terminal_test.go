@@ -89,6 +89,14 @@ func TestChanges(t *testing.T) {
 	if len(first) != 1 || first[0].Kind != "held" {
 		t.Errorf("the first read reports %v", first)
 	}
+	// A node ID whose item can be read again is not new.
+	corrupt := &listed{Corrupt: leasepool.Corrupt{1: "no version"}}
+	if again := changesBetween(corrupt, &listed{Nodes: []listedNode{node(0, "", lease.Free)}}); len(again) != 0 {
+		t.Errorf("a free node ID that can be read again: got %v, want none", again)
+	}
+	if again := changesBetween(corrupt, &listed{Nodes: []listedNode{node(1, "a", lease.Held)}}); len(again) != 1 || again[0].Kind != "held" {
+		t.Errorf("a held node ID that can be read again: got %v, want one held", again)
+	}
 	if made := changesBetween(&listed{}, &listed{Nodes: []listedNode{node(0, "", lease.Free)}}); len(made) != 1 || made[0].Kind != "made" {
 		t.Errorf("a new node ID: got %v, want one made", made)
 	}

@@ -69,9 +69,13 @@ func newUI(g *globals) *cobra.Command {
 			}
 			g.answers.ready()
 			if open {
-				if err := browse(url); err != nil {
-					_ = say(cmd.ErrOrStderr(), text.Sprintf("could not start a browser: %v\n", err))
-				}
+				// Invariant (liveness): the page is served while the browser runs. Some programs that open a
+				// browser end only together with it.
+				go func() {
+					if err := browse(url); err != nil {
+						_ = say(cmd.ErrOrStderr(), text.Sprintf("could not start a browser: %v\n", err))
+					}
+				}()
 			}
 			// Errors of discovery are shown on the page, so nothing is logged.
 			directory, err := discovery.New(discovery.Config{Pool: g.pool, Store: discovery.NewTable(store.Table()), Logger: slog.New(slog.DiscardHandler), Alone: true})

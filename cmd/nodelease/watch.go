@@ -91,7 +91,7 @@ func changesBetween(before, now *listed) (changes []change) {
 		was, known := old[n.NodeID]
 		kind, what := "", text.Safe{}
 		switch {
-		case before == nil:
+		case before == nil, !known && before.Corrupt[n.NodeID] != "": // Invariant: only a new node ID is made
 			if n.Holder != "" {
 				kind, what = string(n.State), text.Sprintf("by %s", n.Task)
 			}

@@ -46,7 +46,7 @@ func spread(left, right string, width int) string {
 }
 
 func (s Snapshot) progress(width int) string {
-	full := int(float64(width-2) * min(1, s.Elapsed.Seconds()/s.Duration.Seconds()))
+	full := int(float64(max(0, width-2)) * min(1, s.Elapsed.Seconds()/s.Duration.Seconds()))
 	return " " + good.Render(strings.Repeat("━", full)) + faint.Render(strings.Repeat("─", max(0, width-2-full)))
 }
 

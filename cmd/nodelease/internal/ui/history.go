@@ -54,7 +54,15 @@ func (h *history) gap(at time.Time) {
 	}
 }
 
+// push adds a point, or a gap. If the clock was set back, the points that are now in the
+// future go, since the chart and the projection need times in order. The page does the same
+// (pool.js).
 func (h *history) push(at time.Time, used *float64, claimed, ended *int) {
+	n := len(h.At)
+	for n > 0 && h.At[n-1] > at.UnixMilli() {
+		n--
+	}
+	h.At, h.Used, h.Claimed, h.Ended = h.At[:n], h.Used[:n], h.Claimed[:n], h.Ended[:n]
 	h.At = append(h.At, at.UnixMilli())
 	h.Used = append(h.Used, used)
 	h.Claimed = append(h.Claimed, claimed)

@@ -215,7 +215,9 @@ func (s *Server) finish(c *change, read int, began time.Time, err error) {
 	grown := s.whole && s.isWhole() != s.wasWhole
 	s.wasWhole = s.isWhole()
 	for p := range s.pages {
-		p.synced = p.synced && !grown // if the pool is now shown in another way, the page needs everything again
+		// If the pool is now shown in another way, the page needs everything again.
+		// Invariant: a page shows no node ID that the pool no longer has. A turn only adds node IDs.
+		p.synced = p.synced && !grown && !c.gone
 		s.send(p, c)
 	}
 	s.fresh = s.fresh[:0]

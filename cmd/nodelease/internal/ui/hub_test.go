@@ -10,6 +10,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -171,6 +172,25 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 	})
 }
 
+// A large pool is shown even if its first read takes longer than a turn may take, as from
+// another continent.
+func TestALargePoolThatIsReadSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, protocol.MaxPoolSize)
+		store.slow = readLimit * 3 / (protocol.MaxPoolSize / protocol.GroupSize / readers) // three turns
+		p := s.open(7)
+		defer s.close(p)
+		for range 3 {
+			if m := next[troubleMessage](t, p, "trouble"); m.Verdict.Kind != "reading" {
+				t.Errorf("got %+v, want that the pool is being read", m.Verdict)
+			}
+		}
+		if all := next[allMessage](t, p, "all"); len(all.Groups) != 256 || all.Total.of(lease.Free) != protocol.MaxPoolSize || len(all.NodeIDs) != protocol.GroupSize {
+			t.Errorf("got %d groups, counts %v", len(all.Groups), all.Total)
+		}
+	})
+}
+
 func TestAPoolThatGrowsIsShownByGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := started(t, 1024)
@@ -185,6 +205,25 @@ func TestAPoolThatGrowsIsShownByGroup(t *testing.T) {
 		}
 		if all := next[allMessage](t, p, "all"); all.Whole || len(all.Groups) != 8 || len(all.NodeIDs) != 0 || all.Size != 2048 {
 			t.Errorf("got %d groups, %d node IDs, want 8 and none", len(all.Groups), len(all.NodeIDs))
+		}
+		next[turnMessage](t, p, "turn")
+	})
+}
+
+// A pool that was deleted and seeded again with fewer node IDs is shown as it is now.
+func TestAPoolThatIsSeededAgainSmaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, 64)
+		store.claim(t, 50, "gone", time.Hour)
+		p := s.open(-1)
+		defer s.close(p)
+		if all := next[allMessage](t, p, "all"); len(all.NodeIDs) != 64 {
+			t.Fatalf("got %d node IDs, want 64", len(all.NodeIDs))
+		}
+		next[turnMessage](t, p, "turn")
+		store.replace(leasetest.NewMemory("orders", 8))
+		if all := next[allMessage](t, p, "all"); len(all.NodeIDs) != 8 || all.Total.of(lease.Free) != 8 || all.Total.of(lease.Held) != 0 {
+			t.Errorf("got %d node IDs, counts %v, want 8 free", len(all.NodeIDs), all.Total)
 		}
 		next[turnMessage](t, p, "turn")
 	})

@@ -182,6 +182,34 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// The clock of this machine is an hour ahead for a while. The history then has no points of
+// the future, which would be in the chart and in the projection for a day.
+func TestHistoryAfterTheClockWasSetBack(t *testing.T) {
+	var h history
+	at := time.Unix(1_800_000_000, 0)
+	push := func(used float64) {
+		at = at.Add(2 * time.Second)
+		zero := 0
+		h.push(at, &used, &zero, &zero)
+	}
+	at = at.Add(time.Hour)
+	for i := range 20 {
+		push(float64(90 - i))
+	}
+	at = at.Add(-time.Hour - 30*time.Second)
+	for i := range leastFit {
+		push(float64(10 + i))
+	}
+	for i := range h.At {
+		if i > 0 && h.At[i] <= h.At[i-1] {
+			t.Errorf("point %d is at %d, the one before at %d", i, h.At[i], h.At[i-1])
+		}
+	}
+	if got := h.fullIn().Round(time.Second); got != 162*time.Second {
+		t.Errorf("full in %v, want 2m42s", got)
+	}
+}
+
 // A search of the history matches the node ID, the task and the kind.
 func TestFindInHistory(t *testing.T) {
 	l := log{{1, 7, "claimed", "api/7, v1"}, {2, 77, "claimed", "api/77, v1"}, {3, 7, "expired", "api/7 stopped renewing"}, {4, -1, "full", "Full: all 7 node IDs are taken"}}

@@ -37,6 +37,7 @@ type change struct {
 	nodeIDs map[int][]*nodeID // by group: node IDs that changed by more than a renewal
 	beats   map[int][]beat    // by group: renewals
 	groups  map[int]counts    // counts of the groups in which they changed
+	gone    bool              // a group has fewer node IDs than before
 	news    []news
 }
 
@@ -52,6 +53,7 @@ func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 	g := &m.groups[index]
 	first := g.readAt.IsZero()
 	now := m.show(index, got, at)
+	c.gone = c.gone || len(now) < len(g.nodeIDs)
 	for i := range now {
 		n := &now[i]
 		if i >= len(g.nodeIDs) {
@@ -174,6 +176,25 @@ func (m *model) late() (next, expired []*nodeID) {
 		return cmp.Or(cmp.Compare(b.Expires, a.Expires), cmp.Compare(a.ID, b.ID))
 	})
 	return next, expired
+}
+
+// reserved returns how many expired node IDs can be claimed, because nothing is reserved any
+// more, and when the first of the other node IDs without a live holder can be claimed.
+func (m *model) reserved(now time.Time) (claimable int, first time.Time) {
+	for _, g := range m.groups {
+		for i := range g.nodeIDs {
+			n := &g.nodeIDs[i]
+			until := time.UnixMilli(n.Reserved)
+			switch {
+			case n.State != lease.Expired && n.State != lease.Cooling:
+			case n.State == lease.Expired && !until.After(now):
+				claimable++
+			case first.IsZero() || until.Before(first):
+				first = until
+			}
+		}
+	}
+	return claimable, first
 }
 
 // machineSkew is how far the clock of this machine and that of the machine that measured

@@ -46,13 +46,21 @@ func (s *Server) turn(ctx context.Context) {
 // readWhole reads every group for the first time. It continues above the pool's last group
 // as long as it finds node IDs, because a pool that was made smaller has retired node IDs
 // there.
+//
+// Invariant (liveness): the first read ends, even if it takes longer than a turn. Each turn
+// reads only groups that no turn before it has read.
 func (s *Server) readWhole(ctx context.Context, c *change) (read int, err error) {
 	var all []int
 	for i := range s.model.pool.Groups() {
-		all = append(all, i)
+		if !s.known(i) {
+			all = append(all, i)
+		}
 	}
 	read, err = s.readAll(ctx, all, c)
-	for i := len(all); err == nil && i < protocol.MaxPoolSize/protocol.GroupSize; i++ {
+	for i := s.model.pool.Groups(); err == nil && i < protocol.MaxPoolSize/protocol.GroupSize; i++ {
+		if s.known(i) {
+			continue
+		}
 		g, e := s.source.Group(ctx, s.pool, i)
 		if err = e; err != nil || len(g.Leases)+len(g.Corrupt) == 0 {
 			break
@@ -65,6 +73,11 @@ func (s *Server) readWhole(ctx context.Context, c *change) (read int, err error)
 	c.news = nil // the first read shows no changes
 	s.whole = err == nil
 	return read, err
+}
+
+// known reports whether a group was read.
+func (s *Server) known(i int) bool {
+	return i < len(s.model.groups) && !s.model.groups[i].readAt.IsZero()
 }
 
 // due chooses the groups to read. First come those that a page shows, then those in which

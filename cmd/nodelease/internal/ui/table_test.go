@@ -22,9 +22,15 @@ type table struct {
 	mu    sync.Mutex
 	reads []int // groups, in order
 	bad   map[int]string
+	slow  time.Duration // how long the read of a group takes
 }
 
 func (t *table) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	if t.slow > 0 {
+		if err := protocol.Pause(ctx, t.slow); err != nil {
+			return protocol.Group{}, err
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reads = append(t.reads, n)
@@ -41,6 +47,20 @@ func (t *table) Group(ctx context.Context, pool string, n int) (protocol.Group, 
 		}
 	}
 	return g, err
+}
+
+// replace puts another pool in the place of this one.
+func (t *table) replace(by *leasetest.Memory) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Memory = by
+}
+
+// PoolItem reads the item of the pool that is there now.
+func (t *table) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.Memory.PoolItem(ctx, pool)
 }
 
 // read returns the groups that were read since its last call.

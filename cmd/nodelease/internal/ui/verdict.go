@@ -2,6 +2,7 @@ package ui
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -52,8 +53,9 @@ type trouble struct{ err error }
 // judge returns the most urgent verdict on the pool. It judges the holders only if the last
 // read succeeded.
 func (s *Server) judge(now time.Time) verdict {
+	slow := !s.whole && s.reads > 0 && errors.Is(s.failure.err, context.DeadlineExceeded) // the first read takes several turns
 	switch {
-	case s.failure.err != nil:
+	case s.failure.err != nil && !slow:
 		return s.unreadable(s.failure.err)
 	case !s.whole:
 		return verdict{Kind: "reading", Level: levelNote, Headline: "Reading the pool …"}
@@ -61,6 +63,7 @@ func (s *Server) judge(now time.Time) verdict {
 	c := s.model.total
 	held, free, cooling, expired := c.of(lease.Held), c.of(lease.Free), c.of(lease.Cooling), c.of(lease.Expired)
 	capacity := held + free + cooling + expired
+	claimable, first := s.model.reserved(now)
 	how, words := remedy.Larger(s.model.pool, 2*max(s.model.pool.Size, 1))
 	larger := s.command(cmp.Or(words, "doctor"))
 	switch {
@@ -69,11 +72,15 @@ func (s *Server) judge(now time.Time) verdict {
 			Text: "Either those tasks are gone, or they cannot reach the table. Find out which before anything is freed: tasks that are alive resume by themselves.", Command: s.command("doctor")}
 	case capacity == 0:
 		return verdict{Kind: "empty", Level: levelBad, Headline: "No node ID can be leased", Text: "Every node ID is retired, excluded, missing or unreadable: no task can start.", Command: s.command("doctor")}
-	case free == 0:
+	case free == 0 && claimable == 0:
 		v := verdict{Kind: "full", Level: levelBad, Headline: fmt.Sprintf("Full: all %s node IDs are taken", comma(capacity)),
 			Text: "New tasks cannot start. Stop tasks that are not needed, or " + how + ".", Command: larger}
 		if cooling+expired > 0 {
 			v.Text = fmt.Sprintf("New tasks wait: %s held, %s expired, %s cooling. Stop tasks that are not needed, or %s.", comma(held), comma(expired), comma(cooling), how)
+		}
+		if !first.IsZero() && !s.model.pool.Floor.Before(first) {
+			v.Text = fmt.Sprintf("New tasks wait until %s, the floor of the pool. A larger pool has no room sooner, since new node IDs begin at the floor.", first.UTC().Format("Jan 2 15:04:05 UTC"))
+			v.Command = "" // Invariant: no advice that does not help
 		}
 		return v
 	case c.of(corrupt) > 0:

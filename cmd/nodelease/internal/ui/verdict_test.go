@@ -83,6 +83,34 @@ func TestVerdictOfAFullLayout(t *testing.T) {
 	}
 }
 
+// A pool with an expired node ID that can be claimed is not full, and one that is reserved
+// until its floor gets no advice to resize.
+func TestVerdictWithoutFreeNodeIDs(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000)
+	held := protocol.Lease{Holder: "s", Version: 1, TTL: time.Minute, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute)}
+	gone := protocol.Lease{NodeID: 1, Holder: "t", Version: 1, TTL: time.Minute, ExpiresAt: now.Add(-time.Minute), ReservedUntil: now.Add(-time.Second)}
+	grown := gone
+	grown.ReservedUntil = now.Add(time.Hour)
+	raised := []protocol.Lease{{ReservedUntil: now.Add(time.Hour)}, {NodeID: 1, ReservedUntil: now.Add(time.Hour)}}
+	for name, c := range map[string]struct {
+		leases              []protocol.Lease
+		floor               time.Time
+		kind, text, command string
+	}{
+		"an expired one can be claimed": {[]protocol.Lease{held, gone}, time.Time{}, "nearly full", "A deploy", "resize --size 4"},
+		"an expired one is reserved":    {[]protocol.Lease{held, grown}, time.Time{}, "full", "New tasks wait", "resize --size 4"},
+		"raised":                        {raised, now.Add(time.Hour), "full", "no room sooner", ""},
+		"reserved beyond the floor":     {raised, now.Add(time.Minute), "full", "New tasks wait", "resize --size 4"},
+	} {
+		s := pooled(nil)
+		s.model.pool = protocol.PoolItem{Pool: "orders", Size: 2, OpenGroups: 1, Floor: c.floor}
+		s.model.read(0, protocol.Group{Leases: c.leases}, now, newChange())
+		if v := s.judge(now); v.Kind != c.kind || !strings.Contains(v.Text, c.text) || !strings.Contains(v.Command, c.command) || c.command == "" && v.Command != "" {
+			t.Errorf("%s: got %+v", name, v)
+		}
+	}
+}
+
 func TestVerdictOfATableThatCannotBeRead(t *testing.T) {
 	for _, c := range []struct {
 		err  error

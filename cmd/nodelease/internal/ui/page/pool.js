@@ -58,6 +58,8 @@ export class Pool {
       return Number(g)
     })
     if (m.point) {
+      // The clock may have been set back (history.go).
+      while (this.history.at.at(-1) > m.point.at) for (const k of Object.keys(this.history)) this.history[k].pop()
       for (const k of Object.keys(this.history)) this.history[k].push(m.point[k])
       if (this.history.at.length > 5000) this.history = thinned(this.history)
     }

@@ -23,14 +23,15 @@ export class Stream {
     const source = new EventSource(group < 0 ? 'events' : `events?group=${group}`)
     this.#source = source
     this.#heard = Date.now()
+    let ended = false
     for (const event of ['all', 'turn', 'trouble']) {
       source.addEventListener(event, (e) => {
         this.#heard = Date.now()
+        ended = false // another server has taken the place of the one that ended
         this.#on.link('live')
         this.#on.message(event, JSON.parse(e.data))
       })
     }
-    let ended = false
     source.addEventListener('end', () => {
       ended = true
       this.#on.link('ended')

@@ -51,7 +51,7 @@ var cliMutants = []mutant{
 	{"cli: a completion waits for an outage", "cmd/nodelease/resolve.go", `context.WithTimeout(ctx, completionLimit)`, `context.WithCancel(ctx)`, cliOwn},
 	{"cli: a raise hides holders of retired node IDs", "cmd/nodelease/raise.go", `n.State == lease.Held || n.Holder != "" && n.Retired &&`, `n.State == lease.Held || n.Holder == "" && n.Retired &&`, cliOwn},
 	{"cli: a retired node ID can be claimed after its release", "cmd/nodelease/release.go", `if done.Node.Retired {`, `if done.Node.NodeID < 0 {`, cliOwn},
-	{"cli: watch takes a mended item for a new one", "cmd/nodelease/watch.go", `!known && before.Corrupt[n.NodeID] != "":`, `!known && before.Corrupt == nil && n.NodeID < 0:`, cliOwn},
+	{"cli: watch takes a repaired item for a new one", "cmd/nodelease/watch.go", `!known && before.Corrupt[n.NodeID] != "":`, `!known && before.Corrupt == nil && n.NodeID < 0:`, cliOwn},
 	{"cli: doctor creates a table that exists", "cmd/nodelease/doctor_table.go", `if protocol.TableName(d.table) == "nodelease" {`, `if d.table == "" {`, cliOwn},
 	{"cli: an old alarm ends a new silence", "cmd/nodelease/answers.go", `(a.since.IsZero() || time.Since(a.since) < a.limit)`, `a.since.IsZero()`, cliOwn},
 	{"cli: a command to copy ends with an escape", "cmd/nodelease/doctor.go", `if rest == "" {`, `if s == "" {`, cliOwn},

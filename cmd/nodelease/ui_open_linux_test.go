@@ -25,7 +25,7 @@ func TestUIOpensABrowserThatStays(t *testing.T) {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\nexec /bin/cat "+pipe+"\n"), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\nexec /bin/cat "+pipe+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	cmd := self(append([]string{"ui", "--open", "--json"}, flags...)...)

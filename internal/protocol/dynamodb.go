@@ -185,7 +185,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, part Part,
 	first, end := part.Bounds(group)
 	var limit *int32
 	if !part.Whole() {
-		limit = aws.Int32(int32(part.Size))
+		limit = aws.Int32(int32(part.Size)) //nolint:gosec // at most GroupSize
 	}
 	// The query begins at the first node ID and ends after the last, so foreign items in
 	// the partition cost a reader at most the rest of a page.

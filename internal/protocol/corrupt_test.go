@@ -35,6 +35,7 @@ func TestOutOfRangeIsNotHealed(t *testing.T) {
 		"reserved_until -0.5":  {"reserved_until", "-0.5", false},
 		"reserved_until 1E+30": {"reserved_until", "1E+30", false},
 		"widen_try -1":         {"widen_try", "-1", false},
+		"widen_try 0":          {"widen_try", "0", false},
 		"widen_try 1E+30":      {"widen_try", "1E+30", false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,15 +48,15 @@ func (w Claim) update() update {
 			"expires_at = :expires_at, not_before = reserved_until, reserved_until = :reserved_until, " +
 			"taken_from = if_not_exists(holder, :nobody)",
 		onlyIf: "version BETWEEN :zero AND :most AND attribute_not_exists(retired) " +
-			"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :known) " +
 			"AND (attribute_not_exists(holder) OR expires_at < :expired_before) " +
 			"AND reserved_until BETWEEN :zero AND :reserved_by",
 		values: attributes{
 			":session": str(w.Session), ":task": str(w.Task), ":one": num(1), ":zero": num(0), ":ttl": num(w.TTL.Milliseconds()),
 			":expires_at": millis(w.ExpiresAt), ":reserved_until": millis(w.ReservedUntil),
-			":nobody": str(""), ":most": num(int64(mostEver - 1)), ":known": num(w.WidenTry), ":expired_before": millis(w.expiredBefore()), ":reserved_by": millis(w.reservedBy()),
+			":nobody": str(""), ":most": num(int64(mostEver - 1)), ":expired_before": millis(w.expiredBefore()), ":reserved_by": millis(w.reservedBy()),
 		},
 	}
+	u.onlyIf += u.knows(w.WidenTry)
 	var gone []string // attributes that the previous holder may have left
 	if w.OnDemand {
 		u.set += ", on_demand = :on_demand"
@@ -76,6 +76,16 @@ func (w Claim) update() update {
 	return u
 }
 
+// knows returns the condition that the item has no mark of a later try than one. Marks
+// have numbers from 1 on, so whoever knows no try needs an item without a mark.
+func (u update) knows(try int64) string {
+	if try == 0 {
+		return " AND attribute_not_exists(widen_try)"
+	}
+	u.values[":first"], u.values[":known"] = num(1), num(try)
+	return " AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :first AND :known)"
+}
+
 // Only the session and version that hold the node ID renew it. Renewals are applied in
 // the order in which they were sent, or not at all, because a late renewal must not lower
 // the reservation of a newer one. While the node ID is held, only renewals change
@@ -83,12 +93,11 @@ func (w Claim) update() update {
 // process, and a renewal must not overwrite it.
 func (w Renew) update() update {
 	u := update{
-		set: "SET expires_at = :expires_at, reserved_until = :reserved_until, renewal = :renewal",
-		onlyIf: "holder = :session AND version = :version AND renewal < :renewal " +
-			"AND (attribute_not_exists(widen_try) OR widen_try <= :known)",
+		set:    "SET expires_at = :expires_at, reserved_until = :reserved_until, renewal = :renewal",
+		onlyIf: "holder = :session AND version = :version AND renewal < :renewal",
 		values: attributes{
 			":session": str(w.Session), ":version": num(w.Version), ":renewal": num(w.Renewal),
-			":expires_at": millis(w.ExpiresAt), ":reserved_until": millis(w.ReservedUntil), ":confirmed": millis(w.Confirmed), ":known": num(w.WidenTry),
+			":expires_at": millis(w.ExpiresAt), ":reserved_until": millis(w.ReservedUntil), ":confirmed": millis(w.Confirmed),
 		},
 	}
 	own := "reserved_until = :confirmed"
@@ -97,7 +106,7 @@ func (w Renew) update() update {
 		own += " OR reserved_until = " + name
 		u.values[name] = millis(until)
 	}
-	u.onlyIf += " AND (" + own + ")"
+	u.onlyIf += " AND (" + own + ")" + u.knows(w.WidenTry)
 	if w.TTL > 0 {
 		u.set += ", lease_ms = :ttl"
 		u.values[":ttl"] = num(w.TTL.Milliseconds())
@@ -384,10 +393,11 @@ func (w AddNodeIDs) update() update {
 // missing, the mark creates it, so that a late seed does not create it without the mark.
 // Marks of an older try are refused.
 func (w Mark) update() update {
-	return update{
-		set: "SET widen_try = :try, version = if_not_exists(version, :zero), reserved_until = if_not_exists(reserved_until, :floor)",
-		onlyIf: "attribute_not_exists(pool_group) OR version BETWEEN :zero AND :most AND reserved_until >= :zero AND reserved_until < :from " +
-			"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :before)",
-		values: attributes{":most": num(int64(mostEver)), ":before": num(w.Try - 1), ":try": num(w.Try), ":zero": num(0), ":floor": millis(w.Floor), ":from": millis(w.From)},
+	u := update{
+		set:    "SET widen_try = :try, version = if_not_exists(version, :zero), reserved_until = if_not_exists(reserved_until, :floor)",
+		onlyIf: "attribute_not_exists(pool_group) OR version BETWEEN :zero AND :most AND reserved_until >= :zero AND reserved_until < :from",
+		values: attributes{":most": num(int64(mostEver)), ":try": num(w.Try), ":zero": num(0), ":floor": millis(w.Floor), ":from": millis(w.From)},
 	}
+	u.onlyIf += u.knows(w.Try - 1)
+	return u
 }

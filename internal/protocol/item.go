@@ -115,7 +115,7 @@ func decodeLease(k Key, av attributes) (*Lease, error) {
 		return corrupt(fmt.Errorf("reserved_until is %s", show(it.ReservedUntil)))
 	case it.Renewal < 0 || it.Renewal > mostEver || it.LeaseMS < 0 || it.LeaseMS > MaxTTL.Milliseconds():
 		return corrupt(fmt.Errorf("renewal %d or lease_ms %d is out of range", it.Renewal, it.LeaseMS))
-	case it.WidenTry < 0 || it.WidenTry > mostEver || it.Resize < 0 || it.Resize > mostEver:
+	case it.WidenTry < 0 || it.WidenTry == 0 && av["widen_try"] != nil || it.WidenTry > mostEver || it.Resize < 0 || it.Resize > mostEver:
 		return corrupt(fmt.Errorf("widen_try %d or resize %d is out of range", it.WidenTry, it.Resize))
 	case it.NotBefore != nil && !plausible(*it.NotBefore):
 		return corrupt(fmt.Errorf("not_before is %s", show(it.NotBefore)))

@@ -57,7 +57,10 @@ var leaseMutants = []mutant{
 	{"claim ignores reserved_until", dynamo, `AND reserved_until BETWEEN :zero AND :reserved_by`, `AND :zero <= :reserved_by`, stores},
 	{"claim lowers reserved_until", writes, `if until := Trunc(w.ReservedUntil); until.Before(by) {`, `if until := Trunc(w.ReservedUntil); false {`, stores},
 	{"claim of a retired node ID", dynamo, `AND attribute_not_exists(retired) `, ``, stores},
-	{"claim ignores the layout", dynamo, `"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :known) " +`, `"AND :known = :known " +`, stores},
+	{"claim ignores the layout", dynamo, `	u.onlyIf += u.knows(w.WidenTry)
+	var gone`, `	var gone`, stores},
+	{"claim of whoever knows no try ignores marks", dynamo, `return " AND attribute_not_exists(widen_try)"`, `return ""`, stores},
+	{"a try of 0 marks an item", "internal/protocol/item.go", `it.WidenTry == 0 && av["widen_try"] != nil ||`, `false ||`, protocolOwn},
 	{"claim heals a missing version", dynamo, `onlyIf: "version BETWEEN :zero AND :most AND attribute_not_exists`, `onlyIf: ":most = :most AND attribute_not_exists`, stores},
 	{"claim takes a negative reserved_until", dynamo, `reserved_until BETWEEN :zero AND :reserved_by`, `reserved_until <= :reserved_by`, stores},
 	{"a claim of the largest version looks possible", writes, `old.WidenTry > w.WidenTry, old.Version >= mostEver:`, `old.WidenTry > w.WidenTry:`, "./pkg/lease"},
@@ -69,12 +72,11 @@ var leaseMutants = []mutant{
 		}
 		return nil, err`, `		}
 		return nil, err`, leaseOwn},
-	{"renewal without renewal < :s", dynamo, `AND renewal < :renewal "`, `AND :renewal = :renewal "`, stores},
+	{"renewal without renewal < :s", dynamo, `AND renewal < :renewal",`, `AND :renewal = :renewal",`, stores},
 	{"renewal of another version", dynamo, `"holder = :session AND version = :version AND renewal < `, `"holder = :session AND :version = :version AND renewal < `, stores},
 	{"renewal of another session", dynamo, `"holder = :session AND version = :version AND renewal < `, `":session = :session AND version = :version AND renewal < `, stores},
-	{"renewal ignores the layout", dynamo, `AND renewal < :renewal " +
-			"AND (attribute_not_exists(widen_try) OR widen_try <= :known)",`, `AND renewal < :renewal AND :known = :known",`, stores},
-	{"a late renewal changes metadata", dynamo, `AND renewal < :renewal "`, `AND (renewal < :renewal OR attribute_exists(metadata)) "`, stores},
+	{"renewal ignores the layout", dynamo, `" AND (" + own + ")" + u.knows(w.WidenTry)`, `" AND (" + own + ")"`, stores},
+	{"a late renewal changes metadata", dynamo, `AND renewal < :renewal",`, `AND (renewal < :renewal OR attribute_exists(metadata))",`, stores},
 	{"deadline from the reply", renew, `t.Confirmed(l, at.M0, at.Length)`, `t.Confirmed(l, a.clock.Monotonic(), at.Length)`, leaseOwn},
 	{"deadline without the guard", term, `t.Deadline = max(t.Deadline, m0+length.Lease-t.guard)`, `t.Deadline = max(t.Deadline, m0+length.Lease)`, leaseOwn},
 	{"deadline falls back", term, `t.Deadline = max(t.Deadline, m0+length.Lease-t.guard)`, `t.Deadline = m0 + length.Lease - t.guard`, leaseOwn},

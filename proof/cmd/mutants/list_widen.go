@@ -8,8 +8,9 @@ const (
 
 // The mutants of changes of the width while the fleet makes IDs.
 var widenMutants = []mutant{
-	{"mark ignores reserved_until", dynamo, `AND reserved_until < :from " +`, `AND :from = :from " +`, stores},
-	{"mark of an older try", dynamo, `"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :before)",`, `"AND :before = :before",`, stores},
+	{"mark ignores reserved_until", dynamo, `AND reserved_until < :from",`, `AND :from = :from",`, stores},
+	{"mark of an older try", dynamo, `	u.onlyIf += u.knows(w.Try - 1)
+`, ``, stores},
 	{"mark skips what is missing", dynamo, `onlyIf: "attribute_not_exists(pool_group) OR version`, `onlyIf: "version`, stores},
 	{"a claimant waits for a dead widener", "pkg/lease/claim.go", `		a.uncap(ctx, a.clock.Wall()) // a`, `		// a`, poolOwn},
 	{"no cap while a try is open", widening, `if end := p.Cap(); !end.IsZero() && until.After(end) {`, `if end := p.Cap(); false && until.After(end) {`, poolOwn},

@@ -84,7 +84,7 @@ func newTask(s constructs.Construct, props *Props) (awsecs.FargateTaskDefinition
 			Platform:   platform,
 			IgnoreMode: awscdk.IgnoreMode_DOCKER,
 			// The image is rebuilt only when these files change.
-			Exclude: jsii.Strings("*", "!go.mod", "!go.sum", "!pkg", "!internal/ecs", "!internal/lastaddress", "!internal/protocol", "!internal/tenure", "!internal/text", "!examples/service", "**/*_test.go"),
+			Exclude: jsii.Strings("*", "!go.mod", "!go.sum", "!pkg", "!internal/ecs", "!internal/lastaddress", "!internal/protocol", "!internal/siblings", "!internal/tenure", "!internal/text", "!examples/service", "**/*_test.go"),
 		}),
 		PortMappings:           &[]*awsecs.PortMapping{{ContainerPort: jsii.Number(port)}},
 		ReadonlyRootFilesystem: jsii.Bool(true),

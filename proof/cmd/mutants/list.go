@@ -3,19 +3,20 @@ package main
 import "slices"
 
 const (
-	writes   = "internal/protocol/writes.go"
-	dynamo   = "internal/protocol/expressions.go"
-	term     = "internal/tenure/term.go"
-	agent    = "pkg/lease/agent.go"
-	start    = "pkg/lease/start.go"
-	claim    = "pkg/lease/claim.go"
-	renew    = "pkg/lease/renew.go"
-	watchdog = "pkg/lease/watchdog.go"
-	closing  = "pkg/lease/close.go"
-	store    = "internal/protocol/dynamodb.go"
-	stores   = "./internal/protocol ./pkg/lease/leasepool ./internal/tenure ./pkg/lease"
-	poolOwn  = "./pkg/lease/leasepool ./internal/tenure ./pkg/lease"
-	leaseOwn = "./internal/tenure ./pkg/lease"
+	writes     = "internal/protocol/writes.go"
+	dynamo     = "internal/protocol/expressions.go"
+	poolDynamo = "internal/protocol/poolexpressions.go"
+	term       = "internal/tenure/term.go"
+	agent      = "pkg/lease/agent.go"
+	start      = "pkg/lease/start.go"
+	claim      = "pkg/lease/claim.go"
+	renew      = "pkg/lease/renew.go"
+	watchdog   = "pkg/lease/watchdog.go"
+	closing    = "pkg/lease/close.go"
+	store      = "internal/protocol/dynamodb.go"
+	stores     = "./internal/protocol ./pkg/lease/leasepool ./internal/tenure ./pkg/lease"
+	poolOwn    = "./pkg/lease/leasepool ./internal/tenure ./pkg/lease"
+	leaseOwn   = "./internal/tenure ./pkg/lease"
 	// The agent's tests of one subject are in a room, and notice the mutants of that subject.
 	napsOwn    = "./proof/internal/naps " + leaseOwn
 	clocksOwn  = "./proof/internal/clocks " + leaseOwn

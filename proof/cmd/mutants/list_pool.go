@@ -33,16 +33,16 @@ var poolMutants = []mutant{
 	{"the pool's item is written first", seed, `		left, err = p.found(ctx, &c, s.Floor)
 	} else if`, `		defer func() { _, late := p.found(ctx, &c, s.Floor); err = errors.Join(err, late) }()
 	} else if`, poolOwn},
-	{"a pool is made again over itself", dynamo, `onlyIf: "attribute_not_exists(pool_group)",
+	{"a pool is made again over itself", poolDynamo, `onlyIf: "attribute_not_exists(pool_group)",
 		values: attributes{
 			":format"`, `onlyIf: "attribute_not_exists(holder)",
 		values: attributes{
 			":format"`, stores},
-	{"resize is not pinned to the revision", dynamo, `set:    "SET pool_size = :to, resized_at = :at",
+	{"resize is not pinned to the revision", poolDynamo, `set:    "SET pool_size = :to, resized_at = :at",
 		onlyIf: "revision = :revision",`, `set:    "SET pool_size = :to, resized_at = :at",
 		onlyIf: ":revision = :revision",`, stores},
-	{"a change of a pool of an unknown format", dynamo, `u.onlyIf = "item_format = :format AND revision >= `, `u.onlyIf = ":format = :format AND revision >= `, stores},
-	{"open groups are not pinned", dynamo, `onlyIf: "open_groups = :from",`, `onlyIf: ":from = :from",`, stores},
+	{"a change of a pool of an unknown format", poolDynamo, `u.onlyIf = "item_format = :format AND revision >= `, `u.onlyIf = ":format = :format AND revision >= `, stores},
+	{"open groups are not pinned", poolDynamo, `onlyIf: "open_groups = :from",`, `onlyIf: ":from = :from",`, stores},
 	{"retire touches the holder", dynamo, `"SET retired = :true, resize = :resize", boolean`, `"SET retired = :true, resize = :resize REMOVE holder, expires_at", boolean`, stores},
 	{"raise keeps the holder", dynamo, `set:    "SET reserved_until = :to REMOVE holder, expires_at",`, `set:    "SET reserved_until = :to",`, stores},
 	{"raise makes an item", dynamo, `onlyIf: "version BETWEEN :zero AND :most AND reserved_until >= :zero AND reserved_until < :to",

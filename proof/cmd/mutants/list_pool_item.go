@@ -45,7 +45,7 @@ var poolItemMutants = []mutant{
 	}`, `	if p.Layout != nil {
 		l.final.Store(&p)
 	}`, herdsOwn},
-	{"begin is not pinned on exist_below", dynamo, `AND exist_below = :exist_below",`, `AND :exist_below = :exist_below",`, stores},
+	{"begin is not pinned on exist_below", poolDynamo, `AND exist_below = :exist_below",`, `AND :exist_below = :exist_below",`, stores},
 	{"a try is marked on what was read before it", widen, `	if c.Pool, err = p.change(ctx, begin); err != nil {
 		return false, err
 	}
@@ -58,16 +58,16 @@ var poolItemMutants = []mutant{
 	{"commit before all are marked", widener, `Bits: t.Bits}, len(w.left) == 0`, `Bits: t.Bits}, true`, poolOwn},
 	{"release over a copy's renewal", dynamo, `AND renewal <= :renewal",`, `AND :renewal = :renewal",`, stores},
 	{"a late retire undoes a later resize", dynamo, `AND (attribute_not_exists(resize) OR resize < :resize)",`, `AND :resize = :resize",`, stores},
-	{"two layouts are bound", dynamo, `onlyIf: "attribute_not_exists(layout) AND attribute_not_exists(layout_before)`, `onlyIf: "attribute_not_exists(layout_before)`, stores},
-	{"a layout is bound while an operator replaces it", dynamo, `attribute_not_exists(layout) AND attribute_not_exists(layout_before) AND`, `attribute_not_exists(layout) AND`, stores},
-	{"a layout is bound that is too small", dynamo, `attribute_not_exists(layout_before) AND pool_size <= :nodes",`, `attribute_not_exists(layout_before) AND :nodes = :nodes",`, stores},
+	{"two layouts are bound", poolDynamo, `onlyIf: "attribute_not_exists(layout) AND attribute_not_exists(layout_before)`, `onlyIf: "attribute_not_exists(layout_before)`, stores},
+	{"a layout is bound while an operator replaces it", poolDynamo, `attribute_not_exists(layout) AND attribute_not_exists(layout_before) AND`, `attribute_not_exists(layout) AND`, stores},
+	{"a layout is bound that is too small", poolDynamo, `attribute_not_exists(layout_before) AND pool_size <= :nodes",`, `attribute_not_exists(layout_before) AND :nodes = :nodes",`, stores},
 	{"another layout is taken for the pool's", poolLayout, `case want != nil && *item.Layout != protocol.LayoutOf(*want):`, `case false:`, poolOwn},
 	{"generators ask nobody for the layout", "pkg/lease/start.go", `	a.timeline.DecideLayout(a.decideLayout)
 `, ``, leaseOwn},
 	{"the layout is that of the start, before the claim", poolLayout, `if item, err = p.change(ctx, protocol.SuspendLayout{Pool: p.Name, Revision: item.Revision}); err != nil {`, `if item.LayoutBefore = item.Layout; false {`, poolOwn},
 	{"a layout counts before the claim without the mark", "internal/protocol/pool.go", `if !p.LayoutFinal || p.LayoutBefore != nil {`, `if p.LayoutBefore != nil {`, leaseOwn},
 	{"a layout is marked before any claim", "pkg/lease/leasepool/reap.go", `if err == nil && d.claimed {`, `if err == nil {`, poolOwn},
-	{"a final layout is suspended", dynamo, `attribute_exists(layout) AND attribute_not_exists(layout_final)",
+	{"a final layout is suspended", poolDynamo, `attribute_exists(layout) AND attribute_not_exists(layout_final)",
 		values: attributes{":revision": num(w.Revision)},`, `attribute_exists(layout)",
 		values: attributes{":revision": num(w.Revision)},`, stores},
 	{"the layout changes although a node ID was claimed", poolLayout, `if n.Version > 0 {`, `if n.Version > 1 {`, poolOwn},
@@ -79,7 +79,7 @@ var poolItemMutants = []mutant{
 		return c, err
 	}
 `, ``, poolOwn},
-	{"holders are expected by an old view", dynamo, `set:    "SET expect = :expect, open_groups = :to",
+	{"holders are expected by an old view", poolDynamo, `set:    "SET expect = :expect, open_groups = :to",
 		onlyIf: "revision = :revision",`, `set:    "SET expect = :expect, open_groups = :to",
 		onlyIf: ":revision = :revision",`, stores},
 	{"expecting holders closes groups", "pkg/lease/leasepool/expect.go", `open := max(c.Pool.OpenGroups, protocol.GroupsFor(c.Pool, expect))`, `open := protocol.GroupsFor(c.Pool, expect)`, poolOwn},
@@ -92,7 +92,7 @@ var poolItemMutants = []mutant{
 	{"the first renewal is as late as it may be", "internal/tenure/length.go", `max(min(every+every/2, trust*2/3), 0)`, `max(every+every/2, 0)`, leaseOwn},
 	{"a fleet renews in step after its start", "pkg/lease/start.go", `a.begun, a.stepped = t, nil, false, false, true`, `a.begun, a.stepped = t, nil, false, false, false`, leaseOwn},
 	{"a fleet renews in step after an outage", renew, `if failures > 1 { // as for`, `if false { // as for`, leaseOwn},
-	{"the floor goes back", dynamo, `onlyIf: "floor < :to",`, `onlyIf: ":to = :to",`, stores},
+	{"the floor goes back", poolDynamo, `onlyIf: "floor < :to",`, `onlyIf: ":to = :to",`, stores},
 	{"a node ID begins before the pool's floor", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Changed())`, poolOwn},
 	{"a raise forgets the floor", "pkg/lease/leasepool/raise.go", `p.raiseFloor(ctx, &c, to)`, `error(nil)`, poolOwn},
 	{"a fractional claim is not taken back", claim, `if corrupt.Written {`, `if false {`, stores},

@@ -20,11 +20,11 @@ var widenMutants = []mutant{
 }`, `	delete(w.left, m.NodeID)
 	return nil
 }`, poolOwn},
-	{"commit of another try", dynamo, `onlyIf: "widen_try = :try AND widen_state = :open " +`, `onlyIf: ":try = :try AND widen_state = :open " +`, stores},
-	{"commit of a void try", dynamo, `onlyIf: "widen_try = :try AND widen_state = :open " +`, `onlyIf: "widen_try = :try AND :open = :open " +`, stores},
-	{"void of a committed try", dynamo, `onlyIf: "widen_try = :try AND widen_state = :open",`, `onlyIf: "widen_try = :try AND :open = :open",`, stores},
-	{"begin over another try", dynamo, `onlyIf: "widen_try = :before AND widen_state = :seen AND`, `onlyIf: ":before = :before AND widen_state = :seen AND`, stores},
-	{"node IDs are added while a try is open", dynamo, `AND widen_try = :try AND widen_state <> :open",`, `AND widen_try = :try AND :open = :open",`, stores},
+	{"commit of another try", poolDynamo, `onlyIf: "widen_try = :try AND widen_state = :open " +`, `onlyIf: ":try = :try AND widen_state = :open " +`, stores},
+	{"commit of a void try", poolDynamo, `onlyIf: "widen_try = :try AND widen_state = :open " +`, `onlyIf: "widen_try = :try AND :open = :open " +`, stores},
+	{"void of a committed try", poolDynamo, `onlyIf: "widen_try = :try AND widen_state = :open",`, `onlyIf: "widen_try = :try AND :open = :open",`, stores},
+	{"begin over another try", poolDynamo, `onlyIf: "widen_try = :before AND widen_state = :seen AND`, `onlyIf: ":before = :before AND widen_state = :seen AND`, stores},
+	{"node IDs are added while a try is open", poolDynamo, `AND widen_try = :try AND widen_state <> :open",`, `AND widen_try = :try AND :open = :open",`, stores},
 	{"node IDs are added before their width", widener, `to := min(size, 1<<p.Bits())`, `to := size`, poolOwn},
 	{"mark of a late seed's node ID is skipped", widen, `		for _, l := range g.Leases {
 			w.Found(l)
@@ -41,7 +41,7 @@ var widenMutants = []mutant{
 		}
 `, poolOwn},
 	{"the cap lets E itself through", widening, `return p.Widening.From.Add(-time.Millisecond)`, `return p.Widening.From`, poolOwn},
-	{"begin after a try that is done", dynamo, `onlyIf: "widen_try = :before AND widen_state = :seen AND`, `onlyIf: "widen_try = :before AND :seen = :seen AND`, stores},
+	{"begin after a try that is done", poolDynamo, `onlyIf: "widen_try = :before AND widen_state = :seen AND`, `onlyIf: "widen_try = :before AND :seen = :seen AND`, stores},
 	{"wider node IDs are seeded below E", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Floor)`, poolOwn},
 	{"wider node IDs are made below E by a mark", widener, `From: w.pool.Widening.From, Floor: w.pool.floor(at)}`, `From: w.pool.Widening.From, Floor: at}`, poolOwn},
 	{"wider node IDs are seeded without the mark", widener, `Floor: p.floor(floor), WidenTry: p.Widening.Try}`, `Floor: p.floor(floor)}`, poolOwn},

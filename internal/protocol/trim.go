@@ -74,8 +74,8 @@ func trim(r io.Reader) ([]byte, error) {
 	return trimAll(io.MultiReader(body, r))
 }
 
-// shallow reports whether an answer is a JSON object of at most maxDepth levels, as far as
-// its brackets show.
+// shallow reports whether the brackets of an answer are balanced, with at most maxDepth
+// levels.
 func shallow(answer []byte) bool {
 	depth := 0
 	for i := 0; i < len(answer); i++ {

@@ -171,6 +171,23 @@ func TestRegisterBesideACorruptEntry(t *testing.T) {
 	}
 }
 
+// oneHolder returns a table with a pool of one node ID, and the agent that holds it.
+func oneHolder(t *testing.T) (client *dynamodb.Client, table string, s Store, a *lease.Agent) {
+	t.Helper()
+	client = dynamotest.Embedded(t)
+	table = dynamotest.CreateTable(t, client)
+	s = NewTable(client, table)
+	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	return client, table, s, a
+}
+
 // Entries of the last holder that were broken by hand keep the next holder only from their
 // own places, whichever place comes first.
 func TestBrokenEntryKeepsItsOwnPlaceOnly(t *testing.T) {
@@ -183,17 +200,7 @@ func TestBrokenEntryKeepsItsOwnPlaceOnly(t *testing.T) {
 		"a revision that is too high": {"revision": number(math.MaxInt64)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := dynamotest.Embedded(t)
-			table := dynamotest.CreateTable(t, client)
-			s := NewTable(client, table)
-			if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
-				t.Fatal(err)
-			}
-			a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = a.Close() })
+			client, table, s, a := oneHolder(t)
 			before := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
 			register(t, before, a, Service{"broken", at(1)})
 			broken := raw(t, client, table, "orders#svc#broken", a.NodeID())
@@ -218,17 +225,7 @@ func TestBrokenEntryKeepsItsOwnPlaceOnly(t *testing.T) {
 // A broken entry keeps no call waiting but those about its own place: other offers are
 // registered and withdrawn at once.
 func TestBrokenEntryKeepsNoOtherCallWaiting(t *testing.T) {
-	client := dynamotest.Embedded(t)
-	table := dynamotest.CreateTable(t, client)
-	s := NewTable(client, table)
-	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
-		t.Fatal(err)
-	}
-	a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = a.Close() })
+	client, table, s, a := oneHolder(t)
 	register(t, directory(t, Config{Store: s, Pool: "orders", Logger: silent}), a, Service{"broken", at(1)})
 	broken := raw(t, client, table, "orders#svc#broken", a.NodeID())
 	broken["version"] = &types.AttributeValueMemberN{Value: "9"}
@@ -258,17 +255,7 @@ func TestBrokenEntryKeepsNoOtherCallWaiting(t *testing.T) {
 func TestRegisterBesideABrokenList(t *testing.T) {
 	for name, by := range map[string]attributes{"corrupt": {"places": str("by hand")}, "a version that is too high": {}} {
 		t.Run(name, func(t *testing.T) {
-			client := dynamotest.Embedded(t)
-			table := dynamotest.CreateTable(t, client)
-			s := NewTable(client, table)
-			if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
-				t.Fatal(err)
-			}
-			a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = a.Close() })
+			client, table, s, a := oneHolder(t)
 			register(t, directory(t, Config{Store: s, Pool: "orders", Logger: silent}), a, Service{"old", at(1)})
 			broken := raw(t, client, table, "orders#registered", a.NodeID())
 			broken["version"] = &types.AttributeValueMemberN{Value: "9"}

@@ -117,7 +117,7 @@ func (a *Agent) announce(ctx context.Context) {
 		defer close(done)
 		defer func() {
 			if r := recover(); r != nil {
-				a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: fmt.Errorf("lease: BeforeResume panicked: %v\n%s", r, debug.Stack())})
+				a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: fmt.Errorf("lease: what a cluster does before a resume panicked: %v\n%s", r, debug.Stack())})
 			}
 			a.mu.Lock()
 			defer a.mu.Unlock()

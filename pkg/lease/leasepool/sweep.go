@@ -54,8 +54,8 @@ func openGroups(item protocol.PoolItem) int {
 	return max(last+1, item.OpenGroups)
 }
 
-// sweepNumbers is a sweep over all node IDs that a narrow pool has ever had.
-func (p *Pool) sweepNumbers(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
+// sweepNodeIDs is a sweep over all node IDs that a narrow pool has ever had.
+func (p *Pool) sweepNodeIDs(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: (item.ExistBelow + protocol.GroupSize - 1) / protocol.GroupSize}
 	return s.run(ctx, p.group, fn)
 }

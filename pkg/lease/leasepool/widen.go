@@ -79,7 +79,7 @@ func (p *Pool) widen(ctx context.Context, join bool) (c Changes, err error) {
 func (p *Pool) beginWiden(ctx context.Context, c *Changes, slack time.Duration) (mine bool, err error) {
 	now := time.Now()
 	var leases []protocol.Lease
-	err = p.sweepNumbers(ctx, c.Pool, &c.Corrupt, func(_ context.Context, s *sweep, _ int, g protocol.Group) error {
+	err = p.sweepNodeIDs(ctx, c.Pool, &c.Corrupt, func(_ context.Context, s *sweep, _ int, g protocol.Group) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		leases = append(leases, g.Leases...)
@@ -115,7 +115,7 @@ func (p *Pool) corrupt(c *Changes) error {
 // finishWiden marks every node ID and then commits the try, or else voids the try.
 func (p *Pool) finishWiden(ctx context.Context, c *Changes, w *protocol.Widener) error {
 	item := w.Pool()
-	err := p.sweepNumbers(ctx, item, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
+	err := p.sweepNodeIDs(ctx, item, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
 		s.mu.Lock()
 		for _, l := range g.Leases {
 			w.Found(l)

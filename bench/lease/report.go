@@ -75,7 +75,7 @@ func (r *report) markdown() string {
 		p("| %s | %s %v | %s | %s |", x.what, sign, x.want, got, verdict)
 	}
 
-	p("\nA herd of as many claimants as node IDs guesses all at once, so more than a third of the guesses are refused. A claimant whose guess was refused pauses for up to twice the time of the answer, so that its search sees what others have claimed. Without the pause, a claim needs 3.2 requests, as etcd's does here. With the pause, the last claimants take longer. Wall time depends on the load of the machine more than requests do.")
+	p("\nA herd of as many claimants as node IDs guesses all at once, so more than a third of the guesses are refused. A claimant whose guess was refused pauses for about as long as the answer took, so that its search sees what others have claimed. Without the pause, a claim needs 3.2 requests, as etcd's does here. With the pause, the last claimants take longer. Wall time depends on the load of the machine more than requests do.")
 	p("\n## Claims\n")
 	p("As many claimants as the second column has start at once, as when a fleet starts. There are as many node IDs, and all of them are free.\n")
 	p("- *nodelease* is everything that `lease.Start` does: one GetItem of a [hint card](architecture.md#the-item-and-its-cards) that the bootstrap function wrote, and then the claim. If the claim is refused, a Query of 16 node IDs follows (if none of them is free, one of 64), and a claim of one of the free ones. If that claim is refused too, it tries one more of them before it reads again.")

@@ -97,24 +97,26 @@ func TestSecondPage(t *testing.T) {
 	}
 }
 
-// A claimant whose claim was refused pauses once, for up to twice the time that the answer
-// took, but for at most a second.
+// A claimant whose claim was refused pauses once, for three to five quarters of the time that
+// the answer took, but for at most a second.
 func TestPauseAfterARefusal(t *testing.T) {
 	s := Search{Dice: rand.New(rand.NewPCG(1, 5))}
 	if d := s.Pause(); d != 0 {
 		t.Errorf("before a refusal: got a pause of %v, want none", d)
 	}
-	for took, longest := range map[time.Duration]time.Duration{10 * time.Millisecond: 20 * time.Millisecond, time.Minute: time.Second} {
-		var most time.Duration
+	const ms = time.Millisecond
+	for took, want := range map[time.Duration][2]time.Duration{10 * ms: {7500 * time.Microsecond, 12500 * time.Microsecond}, time.Minute: {600 * ms, time.Second}} {
+		least, most := time.Hour, time.Duration(0)
 		for range 1000 {
 			s.Refused(3, 0, took)
-			most = max(most, s.Pause())
+			d := s.Pause()
+			least, most = min(least, d), max(most, d)
 			if d := s.Pause(); d != 0 {
 				t.Fatalf("got a second pause of %v, want none", d)
 			}
 		}
-		if most > longest || most < longest*9/10 {
-			t.Errorf("answers of %v: the longest of 1,000 pauses is %v, want up to %v", took, most, longest)
+		if near := (want[1] - want[0]) / 20; least < want[0] || least > want[0]+near || most > want[1] || most < want[1]-near {
+			t.Errorf("answers of %v: got pauses from %v to %v, want %v to %v", took, least, most, want[0], want[1])
 		}
 	}
 }

@@ -51,7 +51,8 @@ var waitMutants = []mutant{
 	case`, `		return 0, 0, false
 	case`, "./internal/tenure"},
 	{"a large part is read in a pool that is mostly taken", "internal/tenure/search.go", `s.parts == 1 && !s.Taken &&`, `s.parts == 1 &&`, "./internal/tenure"},
-	{"a claimant whose claim was refused searches at once", "internal/tenure/search.go", `longest := min(2*s.took, longestPause)`, `longest := 0 * s.took`, "./internal/tenure"},
+	{"a claimant whose claim was refused searches at once", "internal/tenure/search.go", `longest := min(s.took+s.took/4, longestPause)`, `longest := 0 * s.took`, "./internal/tenure"},
+	{"a claimant whose claim was refused may search before others' claims are answered", "internal/tenure/search.go", `shortest := longest * 3 / 5`, `shortest := longest * 0`, "./internal/tenure"},
 	{"a guess into a full pool", "internal/tenure/search.go", `return m.Fresh(now, skew) && 2*(m.Held+m.Cooling) >= p.Limit()-p.ExcludeBelow`, `return m.Fresh(now, skew) && false`, "./internal/tenure"},
 	{"a pause has 32 bits", "internal/tenure/wait.go", `w.Dice.Int64N(int64(d))`, `w.Dice.Int32N(int32(d))`, "./internal/tenure"},
 }

@@ -2,11 +2,14 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
@@ -48,6 +51,40 @@ func TestPoolShrinksDuringAClaim(t *testing.T) {
 		a := fixture.Start(t, fixture.Config(s))
 		if _, err := fixture.IDs(t, a).Next(); err != nil || a.NodeID() != 255 || s.reads < 2 {
 			t.Errorf("got node %d, %v after %d reads of the pool's item, want node 255", a.NodeID(), err, s.reads)
+		}
+	})
+}
+
+// A narrow pool cannot become wider, because one of its node IDs is reserved for years. Its
+// newest group is full. Agents claim the node IDs that are free in the other group. An agent
+// that waits warns at most once a minute.
+func TestPoolThatStaysNarrow(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("", 0)
+		if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1000, Narrow: true}); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 1, To: 2}); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		if res, err := s.Write(t.Context(), protocol.Raise{Key: protocol.Key{Pool: "orders"}, To: time.Now().AddDate(5, 0, 0)}); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		const free = 10
+		for n := 1 + free; n < 512; n++ {
+			fixture.Hold(t, s, n, time.Now(), time.Hour)
+		}
+		for range free {
+			fixture.Start(t, fixture.Config(s))
+		}
+		e := &fixture.Events{}
+		cfg := fixture.Config(s)
+		cfg.Wait, cfg.OnEvent = 4*time.Minute, e.Add
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) {
+			t.Errorf("got %v, want %v", err, lease.ErrPoolExhausted)
+		}
+		if n := len(e.Of(lease.EventWarning)); n < 1 || n > 5 {
+			t.Errorf("got %d warnings in 4 min, want one to five", n)
 		}
 	})
 }

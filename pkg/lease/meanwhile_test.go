@@ -88,3 +88,29 @@ func TestPoolThatStaysNarrow(t *testing.T) {
 		}
 	})
 }
+
+// seeded is a store whose pool another agent seeds just before this agent creates it.
+type seeded struct{ *leasetest.Memory }
+
+func (s seeded) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
+	if _, creates := w.(protocol.CreatePool); creates {
+		if _, err := leasepool.Open(s.Memory, "orders").Seed(ctx, leasepool.Spec{Size: 16}); err != nil {
+			return protocol.PoolResult{}, err
+		}
+	}
+	return s.Memory.WritePool(ctx, w)
+}
+
+// Two agents with different sizes in SeedIfMissing start at once. Both get a node ID of the
+// pool that one of them has created.
+func TestPoolIsSeededWithAnotherSize(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := seeded{leasetest.NewMemory("", 0)}
+		cfg := fixture.Config(s)
+		cfg.SeedIfMissing = &leasepool.Spec{Size: 8}
+		fixture.Start(t, cfg)
+		if p, err := s.PoolItem(t.Context(), "orders"); err != nil || p.Size != 16 {
+			t.Errorf("got a pool of %d node IDs, %v, want the other one, of 16", p.Size, err)
+		}
+	})
+}

@@ -92,4 +92,5 @@ var agentMutants = []mutant{
 `, ``, outagesOwn},
 	{"a loss to another history is not ErrLost", "pkg/lease/pool.go", `contradicts the history of pool %q: %w", ErrLost,`, `contradicts the history of pool %q: %w", ErrItemFormat,`, outagesOwn},
 	{"a pool that becomes smaller ends who claims in it", term, `Nodes: max(p.Size, t.Lease.NodeID+1)`, `Nodes: p.Size`, leaseOwn},
+	{"a start fails if another agent seeds with another size", "pkg/lease/start.go", `err != nil && wrong != nil {`, `wrong != nil {`, leaseOwn},
 }

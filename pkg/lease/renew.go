@@ -220,7 +220,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 		// No renewal of an item that was broken by hand succeeds again. An agent that may claim
 		// another node ID does so once it can no longer rely on this one.
 		var corrupt *CorruptError
-		if a.cfg.OnLost == Reacquire && errors.As(err, &corrupt) && !t.Held(a.clock.Monotonic()) {
+		if a.cfg.OnLost == Reacquire && errors.As(err, &corrupt) && a.isOver(t) {
 			a.lose(t, fmt.Errorf("%w: the item of node %d of pool %q is corrupt: %w", ErrLost, t.Lease.NodeID, a.cfg.Pool, err))
 		}
 		return false

@@ -437,20 +437,25 @@ func TestOwnItemIsBroken(t *testing.T) {
 			}
 		})
 	})
-	t.Run("on demand", func(t *testing.T) {
-		fixture.Virtual(t, func(t *testing.T) {
-			s := fixture.NewNetwork(8)
-			o, _ := fixture.OnDemand(t, s)
-			fixture.Refresh(t, o)
-			first := o.NodeID()
-			broken(s, first)
-			fixture.Wait(time.Hour)
-			fixture.Refresh(t, o)
-			if o.NodeID() == first {
-				t.Errorf("got node %d again, want another one", first)
-			}
+	for name, sleep := range map[string]func(*fixture.Dozy){
+		"on demand": func(*fixture.Dozy) { fixture.Wait(time.Hour) },
+		"on demand, after a sleep that only the wall clock shows": func(d *fixture.Dozy) { d.Freeze(time.Hour, true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(8)
+				o, d := fixture.OnDemand(t, s)
+				fixture.Refresh(t, o)
+				first := o.NodeID()
+				broken(s, first)
+				sleep(d)
+				fixture.Refresh(t, o)
+				if o.NodeID() == first {
+					t.Errorf("got node %d again, want another one", first)
+				}
+			})
 		})
-	})
+	}
 }
 
 // An on-demand claim was given up, and its item is corrupt. The agent claims another node

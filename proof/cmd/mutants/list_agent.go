@@ -93,4 +93,5 @@ var agentMutants = []mutant{
 	{"a loss to another history is not ErrLost", "pkg/lease/pool.go", `contradicts the history of pool %q: %w", ErrLost,`, `contradicts the history of pool %q: %w", ErrItemFormat,`, outagesOwn},
 	{"a pool that becomes smaller ends who claims in it", term, `Nodes: max(p.Size, t.Lease.NodeID+1)`, `Nodes: p.Size`, leaseOwn},
 	{"a start fails if another agent seeds with another size", "pkg/lease/start.go", `err != nil && wrong != nil {`, `wrong != nil {`, leaseOwn},
+	{"a holder keeps a node ID with a forged mark", renew, `if a.cfg.OnLost == Reacquire && a.isOver(t) {`, `if false {`, outagesOwn},
 }

@@ -27,6 +27,9 @@ var (
 // different keys.
 var errNoTable = fmt.Errorf("%w", ErrTable)
 
+// errForeign is wrapped by the error of a partition with more items than Nodelease writes.
+var errForeign = errors.New("the partition has foreign items")
+
 // ErrUnchecked is returned by [Store.Check] when the role does not permit the check. It is
 // only a warning, since the role may still permit everything that a lease needs.
 var ErrUnchecked = errors.New("lease: table not checked")
@@ -68,7 +71,7 @@ func Permanent(err error) bool {
 	if errors.As(err, &corrupt) && corrupt.NodeID == poolNode {
 		return true
 	}
-	for _, e := range []error{ErrTable, ErrAccess, ErrUnsafeReplication, ErrItemFormat, ErrPoolNotSeeded, ErrClockSkew, ErrArgument} {
+	for _, e := range []error{ErrTable, ErrAccess, ErrUnsafeReplication, ErrItemFormat, ErrPoolNotSeeded, ErrClockSkew, ErrArgument, errForeign} {
 		if errors.Is(err, e) {
 			return true
 		}

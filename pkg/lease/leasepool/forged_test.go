@@ -296,3 +296,18 @@ func TestPoolWatermark(t *testing.T) {
 		}
 	}
 }
+
+// A group's partition has more foreign items than a reader keeps. A verb ends with the remedy:
+// every request is answered, so that a verb that reads the group again would never end.
+func TestPartitionOfForeignItems(t *testing.T) {
+	f, pool, _ := audited(t, false)
+	for n := range 2 * protocol.GroupSize {
+		f.set("orders#0", fmt.Sprintf("0.%03d1", n), "SET version = :v", "0")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := pool.Stats(ctx)
+	if err == nil || !strings.Contains(err.Error(), "delete what is foreign in it") || ctx.Err() != nil {
+		t.Errorf("got %v, want the remedy at once", err)
+	}
+}

@@ -14,7 +14,8 @@ var (
 	// ErrUnsafeReplication is returned when the table is a global table with
 	// eventual consistency: two Regions would lease one node ID twice.
 	ErrUnsafeReplication = errors.New("lease: unsafe replication")
-	// ErrItemFormat is returned when the pool was written by a newer release.
+	// ErrItemFormat is returned when the pool was written by a release with another item
+	// format, newer or older.
 	ErrItemFormat = errors.New("lease: unknown item format")
 	// ErrPoolNotSeeded is returned when the table has no such pool.
 	ErrPoolNotSeeded = errors.New("lease: pool not seeded")

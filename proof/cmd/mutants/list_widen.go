@@ -61,4 +61,15 @@ var widenMutants = []mutant{
 	}
 	a.narrow`, leaseOwn},
 	{"a pool that stays narrow is widened at each search", "pkg/lease/pool.go", `a.narrow != 0 && now-a.narrow < widenAgain`, `now < 0`, leaseOwn},
+	{"node IDs are added to a pool that vanished, without end", widen, `		item, err := p.change(ctx, w)
+		if err != nil {
+			return err
+		}
+		c.Pool = item`, `		res, err := p.writePool(ctx, w)
+		if err != nil {
+			return err
+		}
+		if res.Pool != nil {
+			c.Pool = *res.Pool
+		}`, poolOwn},
 }

@@ -25,13 +25,16 @@ func refusal(err error) (attributes, bool) {
 }
 
 // corruptItem reports whether a write was refused because an attribute that it
-// computes with is missing or has the wrong type.
+// computes with is missing or has the wrong type, or because the item would be too large.
+//
+// Invariant (liveness): no error that only one item causes is taken for an error of the table,
+// which would end starts and verbs.
 func corruptItem(err error) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) || api.ErrorCode() != "ValidationException" {
 		return false
 	}
-	for _, text := range []string{"incorrect data type", "does not exist in the item", "Type mismatch", "significant digits", "Number overflow"} {
+	for _, text := range []string{"incorrect data type", "does not exist in the item", "Type mismatch", "significant digits", "Number overflow", "Item size"} {
 		if strings.Contains(api.ErrorMessage(), text) {
 			return true
 		}

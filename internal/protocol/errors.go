@@ -14,7 +14,8 @@ var (
 	// ErrUnsafeReplication is returned when the table is a global table with
 	// eventual consistency: two Regions would lease one node ID twice.
 	ErrUnsafeReplication = errors.New("lease: unsafe replication")
-	// ErrItemFormat is returned when the pool was written by a newer release.
+	// ErrItemFormat is returned when the pool was written by a release with another item
+	// format, newer or older.
 	ErrItemFormat = errors.New("lease: unknown item format")
 	// ErrPoolNotSeeded is returned when the table has no such pool.
 	ErrPoolNotSeeded = errors.New("lease: pool not seeded")
@@ -26,6 +27,9 @@ var (
 // errNoTable is the ErrTable for a table that does not exist, as opposed to one with
 // different keys.
 var errNoTable = fmt.Errorf("%w", ErrTable)
+
+// errForeign is wrapped by the error of a partition with more items than Nodelease writes.
+var errForeign = errors.New("the partition has foreign items")
 
 // ErrUnchecked is returned by [Store.Check] when the role does not permit the check. It is
 // only a warning, since the role may still permit everything that a lease needs.
@@ -68,7 +72,7 @@ func Permanent(err error) bool {
 	if errors.As(err, &corrupt) && corrupt.NodeID == poolNode {
 		return true
 	}
-	for _, e := range []error{ErrTable, ErrAccess, ErrUnsafeReplication, ErrItemFormat, ErrPoolNotSeeded, ErrClockSkew, ErrArgument} {
+	for _, e := range []error{ErrTable, ErrAccess, ErrUnsafeReplication, ErrItemFormat, ErrPoolNotSeeded, ErrClockSkew, ErrArgument, errForeign} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -65,6 +65,7 @@ type Search struct {
 	turn    int
 	fresh   int                   // groups from this one on were opened meanwhile; 0: none were
 	refused map[int]time.Duration // when a claim was refused, on the monotonic clock, by node ID
+	broken  map[int]bool          // node IDs whose items a claim found to be corrupt
 	took    time.Duration         // how long the last refusal took; 0 once Pause has used it
 	second  []int                 // the node ID that Second returns; empty if there is none
 	found   time.Duration         // when its page was read, on the monotonic clock
@@ -288,16 +289,24 @@ func (s *Search) Pause() time.Duration {
 	return shortest + time.Duration(s.random(int(longest-shortest)+1))
 }
 
+// Broken records that a claim found the item of a node ID to be corrupt.
+func (s *Search) Broken(node int) {
+	if s.broken == nil {
+		s.broken = map[int]bool{}
+	}
+	s.broken[node] = true
+}
+
 // Believe removes from the free node IDs of a page those for which a claim was refused less
 // than oldest ago. Otherwise a page that is out of date would send the claimant to these
 // node IDs again and again.
+//
+// Invariant (liveness): a node ID whose item is corrupt is not claimed again. A page may show it
+// as free, since it lacks nothing that a reader needs.
 func (s *Search) Believe(free []int, now time.Duration) []int {
-	if s.Strong {
-		return free
-	}
 	return slices.DeleteFunc(free, func(n int) bool {
 		at, known := s.refused[n]
-		return known && now-at < oldest
+		return s.broken[n] || !s.Strong && known && now-at < oldest
 	})
 }
 

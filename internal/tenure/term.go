@@ -279,7 +279,9 @@ func (t *Term) sent(cur *protocol.Lease) bool {
 // Span returns the span that generators may stamp after the claim, in the pool p.
 func (t *Term) Span(p protocol.PoolItem) snowflake.Span {
 	return snowflake.Span{
-		NodeID: t.Lease.NodeID, Nodes: p.Size, Eras: p.Eras,
+		// Invariant (liveness): a resize to a smaller size may be on its way while a node ID is claimed.
+		// The holder may finish, as any other holder of a node ID that is about to be retired.
+		NodeID: t.Lease.NodeID, Nodes: max(p.Size, t.Lease.NodeID+1), Eras: p.Eras,
 		NotBefore: t.Lease.NotBefore, Until: t.Lease.ReservedUntil, Deadline: t.IDDeadline,
 		Ceiling: t.Ceiling(t.Lease.ExpiresAt.Add(-t.ttl), t.Deadline+t.guard-t.ttl), // as of when the claim was sent
 	}

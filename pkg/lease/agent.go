@@ -60,6 +60,7 @@ type Agent struct {
 	hinted    bool              // pool was read from a hint card
 	stale     bool              // a node ID is marked for a widening newer than pool
 	denied    bool              // this role may not write the pool's item
+	narrow    time.Duration     // when the pool could not be widened, on the monotonic clock; 0 if it never happened
 	checked   bool              // the store is known to be able to keep leases
 	compared  exchange          // the clocks when the store's clock last agreed; zero if it was never asked
 	napping   *naps             // the additional state of an on-demand agent; else nil

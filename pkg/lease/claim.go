@@ -291,6 +291,7 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 					return nil, unsettled
 				}
 			}
+			s.Broken(node)
 			e.Kind, e.Reason, err = EventCorrupt, "", nil
 		}
 		a.emit(e)

@@ -502,3 +502,39 @@ func TestLargestVersionIsNotClaimed(t *testing.T) {
 		t.Errorf("%d claims were refused, want only the first guess", n)
 	}
 }
+
+// One of two node IDs has an item of nearly 400 KB, which is valid for readers, but has no room
+// for a claim. A start claims the other node ID. The next one says at once that the pool is
+// exhausted.
+func TestItemWithoutRoomIsSkipped(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	s := protocol.NewDynamoDB(client, table)
+	if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: &table, UpdateExpression: aws.String("SET padding = :padding"),
+		Key: map[string]types.AttributeValue{
+			"pool_group": &types.AttributeValueMemberS{Value: "orders#0"}, "node_id": &types.AttributeValueMemberN{Value: "0"},
+		},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":padding": &types.AttributeValueMemberS{Value: strings.Repeat("x", 400<<10-100)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	e := &fixture.Events{}
+	cfg := fixture.Config(s)
+	cfg.OnEvent = e.Add
+	if a := fixture.Start(t, cfg); a.NodeID() != 1 {
+		t.Errorf("got node %d, want 1", a.NodeID())
+	}
+	if _, err := lease.Start(ctx, cfg); !errors.Is(err, lease.ErrPoolExhausted) || ctx.Err() != nil {
+		t.Errorf("got %v, want %v", err, lease.ErrPoolExhausted)
+	}
+	if n := len(e.Of(lease.EventCorrupt)); n > 2 {
+		t.Errorf("%d claims found the item corrupt, want at most one of each start", n)
+	}
+}

@@ -18,7 +18,8 @@ var (
 	// ErrUnsafeReplication is returned when the table is a global table with
 	// eventual consistency, because two Regions could then lease the same node ID.
 	ErrUnsafeReplication = protocol.ErrUnsafeReplication
-	// ErrItemFormat is returned when the pool was written by a newer release.
+	// ErrItemFormat is returned when the pool was written by a release with another item
+	// format, newer or older.
 	ErrItemFormat = protocol.ErrItemFormat
 	// ErrPoolNotSeeded is returned when the table does not contain the pool.
 	ErrPoolNotSeeded = protocol.ErrPoolNotSeeded

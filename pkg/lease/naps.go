@@ -194,6 +194,16 @@ func (a *Agent) good() bool {
 	return a.usable() && a.leftNow() > 0
 }
 
+// isOver reports whether the lease of t may no longer be relied on.
+//
+// Invariant (liveness): each clock counts, as in leftNow. After a sleep that only the wall clock
+// shows, an on-demand agent would otherwise try to renew an item that is broken at each use.
+func (a *Agent) isOver(t *tenure.Term) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !t.Held(a.clock.Monotonic()) || a.napping != nil && a.leftNow() <= 0
+}
+
 // usable reports whether the node ID may be used if there is time left; the caller holds
 // mu.
 func (a *Agent) usable() bool {

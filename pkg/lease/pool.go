@@ -220,11 +220,11 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 		return err
 	}
 	if before+1 >= a.pool.UsableGroups() {
-		if !full {
+		if now := a.clock.Monotonic(); !full || a.narrow != 0 && now-a.narrow < widenAgain {
 			return nil
 		}
 		if err := siblings.WidenUnlessOpen(ctx, a.cfg.Store, a.cfg.Pool); err != nil {
-			return err
+			return a.staysNarrow(ctx, err)
 		}
 		if err := a.verify(ctx); err != nil || before+1 >= a.pool.UsableGroups() {
 			return err
@@ -244,6 +244,23 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 		}
 	}
 	s.Opened(before + 1)
+	return nil
+}
+
+// widenAgain is how long an agent does not try again to widen a pool that it could not widen.
+const widenAgain = time.Minute
+
+// staysNarrow emits a warning if the pool could not be widened. It returns err only if the
+// search must end as well.
+//
+// Invariant (liveness): a pool that cannot become wider, such as one with a corrupt item, ends
+// no search, since other groups may have free node IDs, and others may release theirs.
+func (a *Agent) staysNarrow(ctx context.Context, err error) error {
+	if ctx.Err() != nil || permanent(err) {
+		return err
+	}
+	a.narrow = a.clock.Monotonic()
+	a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: err})
 	return nil
 }
 

@@ -220,7 +220,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 		// No renewal of an item that was broken by hand succeeds again. An agent that may claim
 		// another node ID does so once it can no longer rely on this one.
 		var corrupt *CorruptError
-		if a.cfg.OnLost == Reacquire && errors.As(err, &corrupt) && !t.Held(a.clock.Monotonic()) {
+		if a.cfg.OnLost == Reacquire && errors.As(err, &corrupt) && a.isOver(t) {
 			a.lose(t, fmt.Errorf("%w: the item of node %d of pool %q is corrupt: %w", ErrLost, t.Lease.NodeID, a.cfg.Pool, err))
 		}
 		return false
@@ -230,7 +230,12 @@ func (a *Agent) renew(ctx context.Context) bool {
 		case tenure.Landed:
 		case tenure.Stale:
 			if a.reread(ctx) && res.Lease.WidenTry > a.pool.Widening.Try {
-				a.unanswered(Lease(t.Lease), fmt.Errorf("lease: node %d was marked for widening %d, and its pool knows of %d", t.Lease.NodeID, res.Lease.WidenTry, a.pool.Widening.Try))
+				wrong := fmt.Errorf("lease: node %d was marked for widening %d, and its pool knows of %d", t.Lease.NodeID, res.Lease.WidenTry, a.pool.Widening.Try)
+				a.unanswered(Lease(t.Lease), wrong)
+				// Invariant (liveness): a mark that was written by hand is left like any other broken item.
+				if a.cfg.OnLost == Reacquire && a.isOver(t) {
+					a.lose(t, fmt.Errorf("%w: %w", ErrLost, wrong))
+				}
 			}
 			return false // the renewal is tried again
 		case tenure.Cloned:

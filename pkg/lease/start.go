@@ -163,10 +163,12 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		}
 	}
 	if errors.Is(err, ErrPoolNotSeeded) && a.cfg.SeedIfMissing != nil {
-		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).Seed(ctx, *a.cfg.SeedIfMissing); err != nil {
-			return err
+		_, wrong := leasepool.Open(a.cfg.Store, a.cfg.Pool).Seed(ctx, *a.cfg.SeedIfMissing)
+		// Invariant (liveness): a pool that exists is used, whatever its size. An agent with another
+		// Spec may have seeded it at the same time.
+		if pool, at, err = a.readPool(ctx); err != nil && wrong != nil {
+			return wrong
 		}
-		pool, at, err = a.readPool(ctx)
 	}
 	if err == nil {
 		pool, at, hinted, err = a.soon(ctx, pool, at, hinted)

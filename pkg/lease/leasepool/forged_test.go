@@ -50,6 +50,22 @@ func (f forger) setValue(group, node, expression string, v types.AttributeValue)
 	}
 }
 
+// fill adds an attribute to an item that is as large as it can be.
+func (f forger) fill(group, node string) {
+	f.t.Helper()
+	in := &dynamodb.UpdateItemInput{
+		TableName: &f.table, UpdateExpression: aws.String("SET padding = :v"),
+		Key: map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: group}, "node_id": &types.AttributeValueMemberN{Value: node}},
+	}
+	for size := 400 << 10; size > 0; size-- {
+		in.ExpressionAttributeValues = map[string]types.AttributeValue{":v": &types.AttributeValueMemberS{Value: strings.Repeat("x", size)}}
+		if _, err := f.client.UpdateItem(f.t.Context(), in); err == nil {
+			return
+		}
+	}
+	f.t.Fatal("no attribute fits into the item")
+}
+
 // audited seeds a pool in which node ID 0 is held, 1 was held and released, and the
 // others were never held. Then it runs the reaper, which scans the pool.
 func audited(t *testing.T, narrow bool) (forger, *leasepool.Pool, lease.Store) {
@@ -294,5 +310,36 @@ func TestPoolWatermark(t *testing.T) {
 		if got := w.Broken(p); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
 			t.Errorf("got %q, want %q", got, test.want)
 		}
+	}
+}
+
+// A group's partition has more foreign items than a reader keeps. A verb ends with the remedy:
+// every request is answered, so that a verb that reads the group again would never end.
+func TestPartitionOfForeignItems(t *testing.T) {
+	f, pool, _ := audited(t, false)
+	for n := range 2 * protocol.GroupSize {
+		f.set("orders#0", fmt.Sprintf("0.%03d1", n), "SET version = :v", "0")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := pool.Stats(ctx)
+	if err == nil || !strings.Contains(err.Error(), "delete what is foreign in it") || ctx.Err() != nil {
+		t.Errorf("got %v, want the remedy at once", err)
+	}
+}
+
+// An item of nearly 400 KB, which is valid for readers, has no room for what a verb writes. The
+// verb reports it as corrupt and goes on.
+func TestItemWithoutRoomStopsNoVerb(t *testing.T) {
+	f, pool, _ := audited(t, false)
+	before, err := pool.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := before.Pool.Size
+	f.fill("orders#0", fmt.Sprint(size-1))
+	c, err := pool.Resize(t.Context(), leasepool.Spec{Size: size - 2})
+	if err != nil || c.Retired != 1 || c.Corrupt[size-1] == "" {
+		t.Errorf("got %+v, %v, want one node ID that is retired and a corrupt one, %d", c, err, size-1)
 	}
 }

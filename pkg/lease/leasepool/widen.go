@@ -196,13 +196,12 @@ func (p *Pool) grow(ctx context.Context, c *Changes, size int) error {
 		if c.Pool.Widening.State == protocol.WidenOpen {
 			return fmt.Errorf("lease: pool %q gets no node IDs while its width changes: run it again", p.Name)
 		}
-		res, err := p.writePool(ctx, w)
+		// Invariant (liveness): an item that was deleted ends the loop, since no write changes it.
+		item, err := p.change(ctx, w)
 		if err != nil {
 			return err
 		}
-		if res.Pool != nil {
-			c.Pool = *res.Pool
-		}
+		c.Pool = item
 	}
 	return p.settle(ctx, c, c.Pool.UsableGroups(), time.Now(), nil)
 }

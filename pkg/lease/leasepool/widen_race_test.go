@@ -128,3 +128,32 @@ func TestWideningBesideABrokenItem(t *testing.T) {
 		})
 	}
 }
+
+// vanishing is a store whose pool is deleted before node IDs are added to it.
+type vanishing struct {
+	*leasetest.Memory
+	asked int
+	end   context.CancelFunc
+}
+
+func (s *vanishing) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
+	if _, adds := w.(protocol.AddNodeIDs); !adds {
+		return s.Memory.WritePool(ctx, w)
+	}
+	if s.asked++; s.asked == 10 {
+		s.end()
+	}
+	return protocol.PoolResult{}, ctx.Err()
+}
+
+// The item of a narrow pool is deleted by hand just before a resize adds node IDs. The resize
+// ends with an error, and does not send the same write without end.
+func TestPoolVanishesBeforeNodeIDsAreAdded(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	s := &vanishing{Memory: leasetest.NewMemory("", 0), end: end}
+	p := narrow(t, s, 300, 1)
+	if _, err := p.Resize(ctx, leasepool.Spec{Size: 400, ExcludeBelow: 8, Narrow: true}); err == nil || s.asked != 1 {
+		t.Errorf("got %v after %d writes, want an error after one", err, s.asked)
+	}
+}

@@ -44,7 +44,7 @@ var agentMutants = []mutant{
 	{"a part of a group reaches into the next", "internal/protocol/dynamodb.go", `if !part.Whole() && n >= end {`, `if !part.Whole() && n > end+GroupSize {`, protocolOwn},
 	{"opening groups needs a read that is answered", "pkg/lease/pool.go", `case permanent(err) || errors.As(err, &corrupt) || ctx.Err() != nil:`, `case err != nil || errors.As(err, &corrupt):`, herdsOwn},
 	{"a node ID that was claimed by a wrong clock is kept", agent, `a.term.Lease.NotBefore.Sub(wall) > a.latest`, `a.term.Lease.NotBefore.Sub(wall) > 1000*time.Hour+a.latest`, clocksOwn},
-	{"an old page is believed twice", "internal/tenure/search.go", `return known && now-at < oldest`, `return known && now-at < 0`, leaseOwn},
+	{"an old page is believed twice", "internal/tenure/search.go", `known && now-at < oldest`, `known && now-at < 0`, leaseOwn},
 	{"a suspension whose end was dropped goes on", "pkg/lease/leaseotel/metrics.go", `if e.Left > 0 {`, `if false {`, "./pkg/lease/leaseotel"},
 	{"a read of the pool counts as a claim", "pkg/lease/leaseotel/metrics.go", `lease.EventUnanswered && claiming:`, `lease.EventUnanswered && (claiming || true):`, "./pkg/lease/leaseotel"},
 	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, outagesOwn},
@@ -91,4 +91,7 @@ var agentMutants = []mutant{
 	}
 `, ``, outagesOwn},
 	{"a loss to another history is not ErrLost", "pkg/lease/pool.go", `contradicts the history of pool %q: %w", ErrLost,`, `contradicts the history of pool %q: %w", ErrItemFormat,`, outagesOwn},
+	{"a pool that becomes smaller ends who claims in it", term, `Nodes: max(p.Size, t.Lease.NodeID+1)`, `Nodes: p.Size`, leaseOwn},
+	{"a start fails if another agent seeds with another size", "pkg/lease/start.go", `err != nil && wrong != nil {`, `wrong != nil {`, leaseOwn},
+	{"a holder keeps a node ID with a forged mark", renew, `if a.cfg.OnLost == Reacquire && a.isOver(t) {`, `if false {`, outagesOwn},
 }

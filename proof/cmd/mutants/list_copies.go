@@ -87,7 +87,7 @@ var copyMutants = []mutant{
 `, copiesOwn},
 	{"a process restored just before the fence releases", "pkg/lease/close.go", `copied = copied || a.timeline.Copied()`, `_ = copied`, copiesOwn},
 	{"small steps of a clock add up", "pkg/lease/jump.go", `if at.sent.wall.After(latest) {`, `if at.sent.wall.After(latest) && false {`, clocksOwn},
-	{"an agent stays with a broken item", renew, `errors.As(err, &corrupt) && !t.Held(`, `errors.As(err, &corrupt) && false && !t.Held(`, outagesOwn},
+	{"an agent stays with a broken item", renew, `errors.As(err, &corrupt) && a.isOver(`, `errors.As(err, &corrupt) && false && a.isOver(`, outagesOwn},
 	{"a broken item that was given up blocks an environment", claim, `if a.napping != nil && !errors.As(err, &corrupt) {`, `if a.napping != nil && (errors.As(err, &corrupt) || corrupt == nil) {`, outagesOwn},
 	{"a claim of a broken item is forgotten", claim, `unsettled != nil {`, `unsettled != nil && false {`, outagesOwn},
 	{"a comparison of clocks changes the pool of a claim", "pkg/lease/jump.go", `	p, at, err := a.readPool(ctx)

@@ -34,4 +34,7 @@ var hostileMutants = []mutant{
 	{"hostile: an answer that was overtaken is forged", "pkg/lease/leasepool/forged.go", `if why := a.old.Pool.Broken(item); why != "" {`, `if why := a.old.Pool.Broken(a.item); why != "" {`, poolOwn},
 	{"hostile: forged items raise no alarm", "internal/app/handler/poolmetric.go", `count("Corrupt", len(s.Corrupt)+len(s.Forged))`, `count("Corrupt", len(s.Corrupt))`, handlerOwn},
 	{"hostile: an item between two node IDs hides the rest of its group", "internal/protocol/dynamodb.go", `f, _ := strconv.ParseFloat(numberOf(item[sortKey]), 64)`, `f, _ := strconv.Atoi(numberOf(item[sortKey]))`, protocolOwn},
+	{"hostile: a partition of foreign items is read without end", "internal/protocol/errors.go", `ErrClockSkew, ErrArgument, errForeign} {`, `ErrClockSkew, ErrArgument} {`, poolOwn},
+	{"hostile: an item without room is an error of the table", "internal/protocol/awserr.go", `, "Item size"} {`, `} {`, poolOwn},
+	{"hostile: an item without room is claimed again and again", "internal/tenure/search.go", `return s.broken[n] || !s.Strong`, `return !s.Strong`, leaseOwn},
 }

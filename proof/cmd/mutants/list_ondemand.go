@@ -75,4 +75,5 @@ var onDemandMutants = []mutant{
 	{"an on-demand agent reads the layout before it claims", onDemand, `a == nil || !a.bound(): //`, `a == nil: //`, napsOwn},
 	{"a claim in doubt beyond a resize is kept", claim, `if u.givenUp || u.node >= a.pool.Limit() {`, `if u.givenUp {`, napsOwn},
 	{"a clock within the tolerance ends a call", naps, `if left > a.latestStart() {`, `if left > a.cfg.ClaimGuard {`, napsOwn},
+	{"a broken item is kept after a sleep that only the wall clock shows", naps, `return !t.Held(a.clock.Monotonic()) || a.napping != nil && a.leftNow() <= 0`, `return !t.Held(a.clock.Monotonic())`, outagesOwn},
 }

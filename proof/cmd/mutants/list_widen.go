@@ -53,4 +53,23 @@ var widenMutants = []mutant{
 		return ErrRefused
 `, ``, poolOwn},
 	{"a reservation for years makes a pool's item corrupt", widen, `if l.ReservedUntil.After(now.Add(2 * farFuture)) {`, `if l.ReservedUntil.IsZero() {`, poolOwn},
+	{"a pool that stays narrow ends a search", "pkg/lease/pool.go", `if ctx.Err() != nil || permanent(err) {
+		return err
+	}
+	a.narrow`, `if err != nil {
+		return err
+	}
+	a.narrow`, leaseOwn},
+	{"a pool that stays narrow is widened at each search", "pkg/lease/pool.go", `a.narrow != 0 && now-a.narrow < widenAgain`, `now < 0`, leaseOwn},
+	{"node IDs are added to a pool that vanished, without end", widen, `		item, err := p.change(ctx, w)
+		if err != nil {
+			return err
+		}
+		c.Pool = item`, `		res, err := p.writePool(ctx, w)
+		if err != nil {
+			return err
+		}
+		if res.Pool != nil {
+			c.Pool = *res.Pool
+		}`, poolOwn},
 }

@@ -437,19 +437,51 @@ func TestOwnItemIsBroken(t *testing.T) {
 			}
 		})
 	})
-	t.Run("on demand", func(t *testing.T) {
-		fixture.Virtual(t, func(t *testing.T) {
-			s := fixture.NewNetwork(8)
-			o, _ := fixture.OnDemand(t, s)
-			fixture.Refresh(t, o)
-			first := o.NodeID()
-			broken(s, first)
-			fixture.Wait(time.Hour)
-			fixture.Refresh(t, o)
-			if o.NodeID() == first {
-				t.Errorf("got node %d again, want another one", first)
-			}
+	for name, sleep := range map[string]func(*fixture.Dozy){
+		"on demand": func(*fixture.Dozy) { fixture.Wait(time.Hour) },
+		"on demand, after a sleep that only the wall clock shows": func(d *fixture.Dozy) { d.Freeze(time.Hour, true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(8)
+				o, d := fixture.OnDemand(t, s)
+				fixture.Refresh(t, o)
+				first := o.NodeID()
+				broken(s, first)
+				sleep(d)
+				fixture.Refresh(t, o)
+				if o.NodeID() == first {
+					t.Errorf("got node %d again, want another one", first)
+				}
+			})
 		})
+	}
+}
+
+// The item of a held node ID has a mark of a widening that its pool never began, which was
+// written by hand. An agent that may claim another node ID does so once its lease is over.
+func TestOwnItemHasAForgedMark(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(8)
+		mark := func(node int) {
+			fixture.Write(t, s, protocol.Mark{Key: protocol.Key{Pool: "orders", NodeID: node}, Try: 7, From: time.Now().AddDate(1, 0, 0)}, true)
+		}
+		cfg := fixture.Config(s)
+		cfg.OnLost = lease.Reacquire
+		a := fixture.Start(t, cfg)
+		o, _ := fixture.OnDemand(t, s)
+		fixture.Refresh(t, o)
+		first, second := a.NodeID(), o.NodeID()
+		mark(first)
+		mark(second)
+		fixture.Wait(time.Hour)
+		if l, err := a.Lease(); err != nil || l.NodeID == first {
+			t.Errorf("got node %d, %v, want another one than %d", l.NodeID, err, first)
+		}
+		fixture.Refresh(t, o)
+		if o.NodeID() == second {
+			t.Errorf("got node %d again on demand, want another one", second)
+		}
 	})
 }
 

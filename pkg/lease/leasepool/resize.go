@@ -25,6 +25,12 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if c.Pool, err = p.itemInTime(ctx); err != nil {
 		return c, err
 	}
+	from := c.Pool.Size
+	// Invariant: no node ID is retired that the caller has not seen in use. Someone else may have
+	// resized the pool since the caller read it.
+	if s.From != 0 && s.From != from {
+		return c, fmt.Errorf("lease: pool %q was resized to %d meanwhile, and nothing was done: run it again if %d is right", p.Name, from, s.Size)
+	}
 	if s.ExcludeBelow != c.Pool.ExcludeBelow || s.Narrow != c.Pool.Narrow() {
 		return c, fmt.Errorf("lease: pool %q has the lowest %d node IDs reserved and a width that follows its groups (Narrow): %v; a resize asked for %d and %v: these cannot be changed: ask for the same, or name another pool",
 			p.Name, c.Pool.ExcludeBelow, c.Pool.Narrow(), s.ExcludeBelow, s.Narrow)
@@ -40,7 +46,6 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := fitsLayout(c.Pool, s.Size); err != nil {
 		return c, err
 	}
-	from := c.Pool.Size
 	if err := p.raiseFloor(ctx, &c, s.kept); err != nil {
 		return c, err
 	}

@@ -34,7 +34,7 @@ var cliMutants = []mutant{
 	{"cli: doctor counts the reaper's items as retired node IDs", "cmd/nodelease/doctor_pool.go", `err == nil && numberIn(i, "node_id") >= 0`, `err == nil || part != ""`, cliOwn},
 	{"cli: hex without letters is decimal", "cmd/nodelease/id_read.go", `return []string{"decimal", "hex"}`, `return []string{"decimal"}`, cliOwn},
 	{"cli: a question has no end", "cmd/nodelease/confirm.go", `case <-r.ctx.Done():`, `case <-context.Background().Done():`, cliOwn},
-	{"cli: a resize retires what it has not shown", "cmd/nodelease/resize.go", `} else if now.Size != item.Size {`, `} else if now.Size < 0 {`, cliOwn},
+	{"cli: a resize retires what it has not shown", "cmd/nodelease/resize.go", `spec.From = item.Size`, `spec.From = 0`, cliOwn},
 	{"cli: a dry run forgets what a narrow pool has room for", "cmd/nodelease/resize.go", `if narrow(c.Pool) { // a resize first`, `if false { // a resize first`, cliOwn},
 	{"cli: a raise to a time that has passed means now", "cmd/nodelease/raise.go", `if ahead && until.Before(time.Now()) {`, `if ahead && until.IsZero() {`, cliOwn},
 	{"cli: a raise is silent about what it creates", "cmd/nodelease/raise.go", `if n == 0 {`, `if n >= 0 {`, cliOwn},

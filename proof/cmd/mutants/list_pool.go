@@ -74,6 +74,7 @@ var poolMutants = []mutant{
 		left, err = p.found(ctx, &c, s.Floor)
 	}
 	if err == nil {`, poolOwn},
+	{"a resize ignores the size from which it was asked for", resize, `if s.From != 0 && s.From != from {`, `if s.From < 0 {`, poolOwn},
 	{"a resize forgets the requests of an earlier one", seed, `moved != nil && moved(l.NodeID) && l.Resize < item.Revision {`, `moved != nil && false {`, poolOwn},
 	{"a raise leaves node IDs to be created", "pkg/lease/leasepool/raise.go", `		return s.seedGroup(ctx, &c, item, n, g, to, func(l protocol.Lease) error { return s.raise(ctx, &c, l, to) })
 `, `		for _, l := range g.Leases {

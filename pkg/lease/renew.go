@@ -140,6 +140,7 @@ func (a *Agent) replace(ctx context.Context, lost error) bool {
 	if a.cfg.OnLost != Reacquire {
 		return false
 	}
+	a.giveUp(ctx, lost)
 	const forever = time.Duration(1<<63 - 1)
 	for n := 0; ; n++ {
 		err := a.take(ctx, forever)

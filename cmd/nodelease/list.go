@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -21,6 +22,7 @@ type listed struct {
 	Pool    leasepool.Item    `json:"pool"`
 	Nodes   []listedNode      `json:"nodes"`
 	Corrupt leasepool.Corrupt `json:"corrupt,omitempty"`
+	own     map[int]bool      // node IDs whose own item is corrupt; other entries of Corrupt are foreign items
 	at      time.Time
 }
 
@@ -119,7 +121,7 @@ func completeFunc(cmd *cobra.Command, flag string, fn cobra.CompletionFunc) {
 
 // look reads every node ID of a pool.
 func look(ctx context.Context, pool *leasepool.Pool, item leasepool.Item) (*listed, error) {
-	l := &listed{Pool: item, Nodes: []listedNode{}}
+	l := &listed{Pool: item, Nodes: []listedNode{}, own: map[int]bool{}}
 	for n, err := range pool.Leases(ctx) {
 		var corrupt *lease.CorruptError
 		switch {
@@ -128,6 +130,11 @@ func look(ctx context.Context, pool *leasepool.Pool, item leasepool.Item) (*list
 				l.Corrupt = leasepool.Corrupt{}
 			}
 			l.Corrupt[n.NodeID] = corrupt.Err.Error()
+			// Invariant: a foreign item is not the item of a node ID. Otherwise it would hide that a
+			// node ID is missing.
+			if !errors.Is(err, protocol.ErrForeignKey) {
+				l.own[n.NodeID] = true
+			}
 		case err != nil:
 			return nil, err
 		default:

@@ -108,7 +108,7 @@ func (l *listed) resized(size int) leasepool.Changes {
 			there++
 		}
 	}
-	for n := range l.Corrupt {
+	for n := range l.own {
 		if n >= l.Pool.ExcludeBelow && n < c.Pool.Limit() {
 			there++
 		}

@@ -41,7 +41,7 @@ var agentMutants = []mutant{
 	{"a part of a group counts as all of it", "pkg/lease/claim.go", `		if part.Whole() {
 			o.Merge(one)`, `		if true {
 			o.Merge(one)`, herdsOwn},
-	{"a part of a group reaches into the next", "internal/protocol/dynamodb.go", `if !part.Whole() && n >= end {`, `if !part.Whole() && n > end+GroupSize {`, protocolOwn},
+	{"a part of a group reaches into the next", "internal/protocol/dynamodb.go", `if last = n; !part.Whole() && n >= end {`, `if last = n; !part.Whole() && n > end+GroupSize {`, protocolOwn},
 	{"opening groups needs a read that is answered", "pkg/lease/pool.go", `case permanent(err) || errors.As(err, &corrupt) || ctx.Err() != nil:`, `case err != nil || errors.As(err, &corrupt):`, herdsOwn},
 	{"a node ID that was claimed by a wrong clock is kept", agent, `a.term.Lease.NotBefore.Sub(wall) > a.latest`, `a.term.Lease.NotBefore.Sub(wall) > 1000*time.Hour+a.latest`, clocksOwn},
 	{"an old page is believed twice", "internal/tenure/search.go", `return known && now-at < oldest`, `return known && now-at < 0`, leaseOwn},

@@ -28,6 +28,7 @@ var hostileMutants = []mutant{
 	{"hostile: the whole session is shown", "internal/text/session.go", `return "…" + end`, `return s`, "./internal/text"},
 	{"hostile: a foreign item hides a node ID of a part", "internal/protocol/dynamodb.go", `len(from) == 0 || !part.Whole() && last >= end-1 {`, `len(from) == 0 || !part.Whole() {`, protocolOwn},
 	{"hostile: a foreign item hides that a node ID is missing", "cmd/nodelease/list.go", `if !errors.Is(err, protocol.ErrForeignKey) {`, `if true || errors.Is(err, protocol.ErrForeignKey) {`, cliOwn},
+	{"hostile: a foreign item hides a deletion", "pkg/lease/leasepool/forged.go", `|| !errors.Is(c, protocol.ErrForeignKey) //`, `|| !errors.Is(c, protocol.ErrForeignKey) || true //`, poolOwn},
 	{"hostile: a key that is a fraction keeps a node ID from being created", "pkg/lease/leasepool/seed.go", `if !errors.Is(corrupt, protocol.ErrForeignKey) {`, `if true {`, protocolOwn},
 	{"hostile: a key that is a fraction hides the rest of its group", "internal/protocol/dynamodb.go", `if n >= end {`, `if true {`, protocolOwn},
 	{"hostile: the page shows a cluster's session", "cmd/nodelease/internal/ui/state.go", `value = text.Session(value)`, `_ = value`, pageOwn},

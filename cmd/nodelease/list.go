@@ -65,7 +65,7 @@ func newList(g *globals) *cobra.Command {
 			"  held      a process holds it; its lease has not expired\n" +
 			"  free      can be claimed now\n" +
 			"  expired   its holder has not renewed in time; can be claimed once its reserved time has passed\n" +
-			"  cooling   no holder, but its last holder reserved milliseconds that have not passed yet\n" +
+			"  cooling   no holder, but milliseconds are reserved that have not passed yet: by its last holder, a floor or a raise\n" +
 			"  retired   out of use, since the pool was made smaller\n\n" +
 			"-o wide adds each lease's length, and until when its holder can make IDs without DynamoDB: the end of the reservation, less\n" +
 			"the default guards.\n\n" +

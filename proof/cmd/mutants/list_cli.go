@@ -20,6 +20,7 @@ var cliMutants = []mutant{
 	{"cli: times in the past are taken", "cmd/nodelease/id_read.go", `case t.Before(now):
 		return t, usagef("%s %s: %s is in the past`, `case t.Year() < 1:
 		return t, usagef("%s %s: %s is in the past`, cliOwn},
+	{"cli: a node ID that was never held has a last holder", "cmd/nodelease/inspect.go", `once the reserved time has passed`, `once the time that its last holder reserved has passed`, cliOwn},
 	{"cli: a resize that shrinks does not ask", "cmd/nodelease/resize.go", `if t.dry || spec.Size < item.Size {`, `if t.dry {`, cliOwn},
 	{"cli: a release of a later version is not refused", "cmd/nodelease/release.go", `if l.Version != version {`, `if l.Version > version {`, cliOwn},
 	{"cli: a followed list has no pool", "cmd/nodelease/follow.go", `pool: pool, item: read,`, `pool: pool, item: nil,`, cliOwn},

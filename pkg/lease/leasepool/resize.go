@@ -57,11 +57,12 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 			return c, err
 		}
 	}
-	existed, err := p.setSize(ctx, &c, s.Size, from, s.Floor)
-	if err != nil {
+	if err := p.setSize(ctx, &c, s.Size, from, s.Floor); err != nil {
 		return c, err
 	}
-	moved := func(node int) bool { return existed[node] || node >= s.Size && node < from }
+	// These include the node IDs that this run has created. Another run, which knew the earlier
+	// size, may have seen them and may have sent a request to retire them.
+	moved := func(node int) bool { return node >= min(from, s.Size) && node < max(from, s.Size) }
 	if c.Pool, err = p.item(ctx); err != nil {
 		return c, err
 	}
@@ -79,36 +80,31 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 }
 
 // setSize creates the missing node IDs of a larger pool and writes the size, unless
-// another process has resized the pool since it was read. It returns the added node IDs
-// that existed before. After other changes, such as a group opened by an agent, it tries
-// again.
-func (p *Pool) setSize(ctx context.Context, c *Changes, size, from int, floor time.Time) (existed map[int]bool, err error) {
+// another process has resized the pool since it was read. After other changes, such as a
+// group opened by an agent, it tries again.
+func (p *Pool) setSize(ctx context.Context, c *Changes, size, from int, floor time.Time) error {
 	var created *time.Time // the pool's floor when the node IDs were created
 	for c.Pool.Size == from && size != from {
 		if err := fitsLayout(c.Pool, size); err != nil {
-			return nil, err
+			return err
 		}
 		// Invariant (S1): the size is written only if the pool's floor is still the one from
 		// which the added node IDs begin. Otherwise a raise has not seen all of them.
 		if size > from && (created == nil || !created.Equal(c.Pool.Floor)) {
 			known := c.Pool.Floor
-			before, err := p.create(ctx, c, size, floor)
-			if err != nil {
-				return nil, err
-			}
-			if created == nil {
-				existed = before
+			if err := p.create(ctx, c, size, floor); err != nil {
+				return err
 			}
 			created = &known
 		}
 		res, err := p.writePool(ctx, protocol.ResizePool{Pool: p.Name, Revision: c.Pool.Revision, To: size, At: time.Now()})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if res.Pool == nil {
-			return nil, fmt.Errorf("lease: pool %q vanished while it was resized", p.Name)
+			return fmt.Errorf("lease: pool %q vanished while it was resized", p.Name)
 		}
 		c.Pool = *res.Pool
 	}
-	return existed, nil
+	return nil
 }

@@ -253,6 +253,21 @@ func TestLateRequestOfAnEarlierResize(t *testing.T) {
 	inUse(t, p, 8)
 }
 
+// While a resize adds node IDs, a run that knows the earlier size sees them, sends a request
+// to retire one of them, and dies. The request arrives after the resize, and changes nothing.
+func TestLateRequestForAnAddedNodeID(t *testing.T) {
+	s := leasetest.NewMemory("orders", 8)
+	late := protocol.Retire{Key: protocol.Key{Pool: "orders", NodeID: 9}, Retired: true, Resize: item(t, s).Revision}
+	p := leasepool.Open(s, "orders")
+	if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := s.Write(t.Context(), late); err != nil || res.Applied {
+		t.Errorf("got %+v, %v, want the late request refused", res.Lease, err)
+	}
+	inUse(t, p, 10)
+}
+
 // readThen is a store that calls a function once, after the pool's item was read.
 type readThen struct {
 	protocol.Store

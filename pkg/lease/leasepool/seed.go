@@ -96,24 +96,18 @@ func (p *Pool) found(ctx context.Context, c *Changes, floor time.Time) (left boo
 	return left, err
 }
 
-// create creates the missing node IDs of a larger pool before agents search them. It
-// returns the added node IDs that existed before.
-func (p *Pool) create(ctx context.Context, c *Changes, size int, floor time.Time) (existed map[int]bool, err error) {
-	existed = map[int]bool{}
+// create creates the missing node IDs of a larger pool before agents search them.
+func (p *Pool) create(ctx context.Context, c *Changes, size int, floor time.Time) error {
 	item := c.Pool
 	item.Size = size
-	err = p.sweep(ctx, item.Groups(), &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
+	return p.sweep(ctx, item.Groups(), &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
 		return s.seedGroup(ctx, c, item, n, g, floor, func(l protocol.Lease) error {
 			if l.NodeID < c.Pool.Size {
 				return nil
 			}
-			s.mu.Lock()
-			existed[l.NodeID] = true
-			s.mu.Unlock()
 			return s.begin(ctx, c, item, l)
 		})
 	})
-	return existed, err
 }
 
 // begin makes sure that a node ID that is about to be added to a pool begins at the

@@ -59,13 +59,8 @@ var poolMutants = []mutant{
 		})
 	})
 	return left, err`, poolOwn},
-	{"a resize leaves node IDs that it created before a raise", seed, `			return s.begin(ctx, c, item, l)
-		})
-	})
-	return existed, err`, `			return nil
-		})
-	})
-	return existed, err`, poolOwn},
+	{"a resize leaves node IDs that it created before a raise", seed, `if l.NodeID < c.Pool.Size {`, `if l.NodeID < c.Pool.Size || item.Size > 0 {`, poolOwn},
+	{"a resize does not mind requests for node IDs that it created", resize, `return node >= min(from, s.Size) && node < max(from, s.Size)`, `return node >= s.Size && node < from`, poolOwn},
 	{"a resize does not notice a raise", resize, `(created == nil || !created.Equal(c.Pool.Floor))`, `created == nil`, poolOwn},
 	{"seeds of other sizes leave retired node IDs", seed, `if err == nil && left {`, `if err == nil && left && false {`, poolOwn},
 	{"a seed retires node IDs of a pool that does not exist yet", seed, `	if err == nil && fresh {

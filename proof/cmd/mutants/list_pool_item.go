@@ -72,7 +72,7 @@ var poolItemMutants = []mutant{
 		values: attributes{":revision": num(w.Revision)},`, stores},
 	{"the layout changes although a node ID was claimed", poolLayout, `if n.Version > 0 {`, `if n.Version > 1 {`, poolOwn},
 	{"a resize beyond the layout", resizing, `		if err := fitsLayout(c.Pool, size); err != nil {
-			return nil, err
+			return err
 		}
 `, ``, poolOwn},
 	{"a resize beyond the layout begins", resizing, `	if err := fitsLayout(c.Pool, s.Size); err != nil {

@@ -70,7 +70,7 @@ func TestMarkKeepsTheFloor(t *testing.T) {
 	if !ok {
 		t.Fatal("no pool")
 	}
-	if p, ok = p.Begin(nil, time.Now(), 2*time.Hour).Apply(&p); !ok {
+	if p, ok = protocol.NextTry(p, nil, time.Now(), 2*time.Hour).Apply(&p); !ok {
 		t.Fatal("no try")
 	}
 	if got := protocol.NewWidener(p).Mark(7, time.Now()).Floor; !got.Equal(floor) {

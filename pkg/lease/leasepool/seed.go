@@ -225,7 +225,7 @@ func (s *sweep) seedGroup(ctx context.Context, c *Changes, item protocol.PoolIte
 		for _, i := range rand.Perm(max(high-low, 0)) {
 			if node := low + i; !there[node] && applied {
 				there[node] = true
-				if applied, err = s.do(ctx, item.SeedOf(node, floor), &c.Seeded); err != nil {
+				if applied, err = s.do(ctx, protocol.SeedOf(item, node, floor), &c.Seeded); err != nil {
 					return err
 				}
 			}

@@ -118,7 +118,9 @@ func (a *Agent) awaitSpan(ctx context.Context) error {
 func (a *Agent) started() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.starting = a.over != nil || a.earlyBy() > 0
+	if a.over == nil && a.earlyBy() <= 0 {
+		a.starting = false
+	}
 	return !a.starting
 }
 

@@ -50,11 +50,11 @@ var agentMutants = []mutant{
 	{"a node ID that expired is not released before another claim", renew, `	a.giveUp(ctx, lost)
 `, ``, outagesOwn},
 	{"a loss during the start ends the agent", "pkg/lease/start.go", `	a.starting = true`, `	a.starting = false`, clocksOwn},
-	{"a loss after the start does not end the agent", "pkg/lease/start.go", `	return !a.starting
-}`, `	done := !a.starting
-	a.starting = true
-	return done
-}`, clocksOwn},
+	{"a loss after the start does not end the agent", "pkg/lease/start.go", `		a.starting = false
+	}
+	return !a.starting`, `		return true
+	}
+	return false`, clocksOwn},
 	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, outagesOwn},
 	{"a start does not wait for errors to pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if true {`, leaseOwn},
 	{"a start waits for what cannot pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if err == nil || left <= 0 {`, leaseOwn},

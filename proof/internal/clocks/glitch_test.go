@@ -362,7 +362,7 @@ func TestGlitchEndsBeforeTheAnswerToAClaim(t *testing.T) {
 					}
 					if onLost == lease.StopOnLoss { // it counts from now on
 						fixture.Write(t, s.Network, protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version}, true)
-						<-a.Done()
+						fixture.Wait(ttl)
 						if err := a.Err(); !errors.Is(err, lease.ErrLost) {
 							t.Errorf("got %v, want lost", err)
 						}

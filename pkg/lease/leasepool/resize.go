@@ -46,11 +46,13 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := fitsLayout(c.Pool, s.Size); err != nil {
 		return c, err
 	}
-	if err := p.raiseFloor(ctx, &c, s.kept); err != nil {
+	if err := p.newFloor(ctx, &c, s.kept); err != nil {
 		return c, err
 	}
 	if c.Pool.Narrow() { // an unfinished change of the width is finished first
-		if c, err = p.widen(ctx, true); err == nil && s.Size > from {
+		existed := c.existed
+		c, err = p.widen(ctx, true)
+		if c.existed = existed; err == nil && s.Size > from {
 			err = p.grow(ctx, &c, s.Size)
 		}
 		if err != nil {

@@ -97,6 +97,25 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
+// A pool of one node ID, such as that of a leader, is full while all is well. No alarm is on.
+func TestNoAlarmOfAFullPoolOfOne(t *testing.T) {
+	stack := newStack(t, "")
+	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
+		p.Pools = []nodepool.PoolProps{{Name: "leader", Size: 1}, {Name: "last", Size: 8, ExcludeBelow: 7}, {Name: "pair", Size: 2}}
+	}))
+	got := map[string]int{}
+	for id := range template(t, stack).all("AWS::CloudWatch::Alarm") {
+		for _, pool := range []string{"leader", "last", "pair"} {
+			if kind, ok := strings.CutPrefix(id[:len(id)-8], "Nodes"+pool); ok && slices.Contains([]string{"utilization", "exhausted", "runningout"}, kind) {
+				got[pool]++
+			}
+		}
+	}
+	if want := map[string]int{"pair": 3}; !maps.Equal(got, want) {
+		t.Errorf("got %v alarms of full pools, want %v", got, want)
+	}
+}
+
 // The alarm running-out goes off before a pool that fills up evenly is full, however rarely the pool is measured.
 func TestRunningOutBeforeThePoolIsFull(t *testing.T) {
 	stack := newStack(t, "")

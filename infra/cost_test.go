@@ -94,7 +94,7 @@ func watched(t *testing.T, pools int) (metrics, alarmed int) {
 	stack := newStack(t, "")
 	props := orders(nil)
 	for i := 1; i < pools; i++ {
-		props.Pools = append(props.Pools, nodepool.PoolProps{Name: "p" + strconv.Itoa(i), Size: 1})
+		props.Pools = append(props.Pools, nodepool.PoolProps{Name: "p" + strconv.Itoa(i), Size: 2})
 	}
 	nodepool.New(stack, "Nodes", props)
 	for _, a := range template(t, stack).all("AWS::CloudWatch::Alarm") {

@@ -65,6 +65,29 @@ func TestRenamedAtSynth(t *testing.T) {
 	}
 }
 
+// The keys of outputs have only the letters and digits of an ID. If those are equal, the synthesis says so.
+func TestOutputsOfEqualNames(t *testing.T) {
+	stack := newStack(t, "")
+	nodepool.New(stack, "Nodes-A", orders(nil))
+	nodepool.New(stack, "NodesA", orders(nil))
+	wantRefused(t, stack, "the outputs of Test/Nodes-A and of Test/NodesA", "give one of them another ID")
+}
+
+// A part of one pool and an alarm of another would have one ID.
+func TestPoolsWithPartsOfOneID(t *testing.T) {
+	for prefix, kinds := range map[string][]string{
+		"seed": {"utilization", "exhausted", "running-out", "corrupt", "stuck", "braked", "expired", "no-data"}, "agent": {"stuck"}, "Policy": {"no-data"},
+	} {
+		for _, kind := range kinds {
+			stack := newStack(t, "")
+			nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
+				p.Pools = []nodepool.PoolProps{{Name: prefix, Size: 2}, {Name: kind, Size: 2}}
+			}))
+			wantRefused(t, stack, "would both have the ID "+prefix+"-"+kind, "rename one")
+		}
+	}
+}
+
 // Two tables of the same name clash, and so would their metrics. Tables in different Regions, or without names of their own, do not clash.
 func TestTablesOfOneName(t *testing.T) {
 	named := orders(func(p *nodepool.Props) { p.TableName = "ids" })

@@ -72,7 +72,7 @@ func TestWrongProps(t *testing.T) {
 // many returns n pools, each with a name of the given length.
 func many(n, letters int) (pools []nodepool.PoolProps) {
 	for i := range n {
-		pools = append(pools, nodepool.PoolProps{Name: fmt.Sprintf("%0*d", letters, i), Size: 1})
+		pools = append(pools, nodepool.PoolProps{Name: fmt.Sprintf("%0*d", letters, i), Size: 2})
 	}
 	return pools
 }

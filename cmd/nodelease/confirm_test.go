@@ -3,8 +3,13 @@ package main
 import (
 	"bytes"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,11 +68,41 @@ func TestResizeOfAnotherSizeThanShown(t *testing.T) {
 			t.Error(stderr)
 		}
 	}}, &stdout, &stderr)
-	if want := "pool orders was resized to 16 meanwhile"; code != 1 || !strings.Contains(stderr.String(), want) {
+	if want := "was resized to 16 meanwhile, and nothing was done"; code != 1 || !strings.Contains(stderr.String(), want) {
 		t.Errorf("got exit code %d, %s%s, want 1 and %q", code, stdout.String(), stderr.String(), want)
 	}
 	if _, out, _ := call(append([]string{"list"}, flags...)...); !strings.Contains(out, "16 node IDs: 0 held, 16 free") {
 		t.Errorf("got %s, want 16 node IDs in use", out)
+	}
+}
+
+// resize asks no question before it grows a pool. If someone else makes the pool larger than
+// that after resize has read it, resize retires nothing.
+func TestResizeBesideALargerResize(t *testing.T) {
+	for nth := range int64(4) { // the other resize follows this read of the pool's item
+		flags := database(t, "leases")
+		if code, _, stderr := call(append([]string{"seed", "--size", "8"}, flags...)...); code != 0 {
+			t.Fatal(stderr)
+		}
+		to, err := url.Parse(flags[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var reads atomic.Int64
+		proxy := httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			proxy.ServeHTTP(w, r)
+			if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "GetItem") && reads.Add(1) == nth+1 {
+				if code, _, stderr := call(append([]string{"resize", "--size", "16"}, flags...)...); code != 0 {
+					t.Error(stderr)
+				}
+			}
+		}))
+		code, stdout, stderr := call(append([]string{"resize", "--size", "12", "--endpoint", server.URL}, flags[2:]...)...)
+		server.Close()
+		if _, out, _ := call(append([]string{"list"}, flags...)...); reads.Load() <= nth || !strings.Contains(out, "16 node IDs: 0 held, 16 free") {
+			t.Errorf("after read %d of %d: got %s, want 16 node IDs in use; resize: exit code %d, %s%s", nth+1, reads.Load(), out, code, stdout, stderr)
+		}
 	}
 }
 

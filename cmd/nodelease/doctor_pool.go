@@ -113,7 +113,7 @@ func (d *doctor) checkNumbers(l *listed) {
 			there++
 		}
 	}
-	for n := range l.Corrupt {
+	for n := range l.own {
 		see(n)
 	}
 	var wrong []int

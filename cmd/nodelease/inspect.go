@@ -121,7 +121,7 @@ func nextStep(g *globals, l lease.Lease, now time.Time) text.Safe {
 	case lease.Expired:
 		return text.Sprintf("Its holder has not renewed in time: it is gone, or cut off. Claimants will take the node ID; you need not do anything.\n")
 	case lease.Cooling:
-		return text.Sprintf("It can be claimed in about %v, once the time that its last holder reserved has passed; nothing can shorten that.\n", l.ReservedUntil.Sub(now).Round(time.Second))
+		return text.Sprintf("It can be claimed in about %v, once the reserved time has passed; nothing can shorten that.\n", l.ReservedUntil.Sub(now).Round(time.Second))
 	case lease.Retired:
 		return text.Sprintf("It has been out of use since the pool was made smaller; a larger size brings it back: %s\n", command(g.again("resize --size N")))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -21,6 +22,7 @@ type listed struct {
 	Pool    leasepool.Item    `json:"pool"`
 	Nodes   []listedNode      `json:"nodes"`
 	Corrupt leasepool.Corrupt `json:"corrupt,omitempty"`
+	own     map[int]bool      // node IDs whose own item is corrupt; other entries of Corrupt are foreign items
 	at      time.Time
 }
 
@@ -63,7 +65,7 @@ func newList(g *globals) *cobra.Command {
 			"  held      a process holds it; its lease has not expired\n" +
 			"  free      can be claimed now\n" +
 			"  expired   its holder has not renewed in time; can be claimed once its reserved time has passed\n" +
-			"  cooling   no holder, but its last holder reserved milliseconds that have not passed yet\n" +
+			"  cooling   no holder, but milliseconds are reserved that have not passed yet: by its last holder, a floor or a raise\n" +
 			"  retired   out of use, since the pool was made smaller\n\n" +
 			"-o wide adds each lease's length, and until when its holder can make IDs without DynamoDB: the end of the reservation, less\n" +
 			"the default guards.\n\n" +
@@ -119,7 +121,7 @@ func completeFunc(cmd *cobra.Command, flag string, fn cobra.CompletionFunc) {
 
 // look reads every node ID of a pool.
 func look(ctx context.Context, pool *leasepool.Pool, item leasepool.Item) (*listed, error) {
-	l := &listed{Pool: item, Nodes: []listedNode{}}
+	l := &listed{Pool: item, Nodes: []listedNode{}, own: map[int]bool{}}
 	for n, err := range pool.Leases(ctx) {
 		var corrupt *lease.CorruptError
 		switch {
@@ -128,6 +130,11 @@ func look(ctx context.Context, pool *leasepool.Pool, item leasepool.Item) (*list
 				l.Corrupt = leasepool.Corrupt{}
 			}
 			l.Corrupt[n.NodeID] = corrupt.Err.Error()
+			// Invariant: a foreign item is not the item of a node ID. Otherwise it would hide that a
+			// node ID is missing.
+			if !errors.Is(err, protocol.ErrForeignKey) {
+				l.own[n.NodeID] = true
+			}
 		case err != nil:
 			return nil, err
 		default:

@@ -48,7 +48,7 @@ func newRaise(g *globals) *cobra.Command {
 					there++
 				}
 			}
-			for n := range l.Corrupt {
+			for n := range l.own {
 				see(n)
 			}
 			for _, n := range l.Nodes {

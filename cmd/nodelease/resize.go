@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -42,6 +41,9 @@ func newResize(g *globals) *cobra.Command {
 				spec.ExcludeBelow = item.ExcludeBelow
 			}
 			spec.Narrow = narrow(item)
+			// Invariant: no node ID is retired that was not shown. Someone else may resize the pool at
+			// the same moment, or while the user thinks about the question.
+			spec.From = item.Size
 			if most := spec.Size - spec.ExcludeBelow; most > 0 && spec.Expect > most {
 				return usagef("--expect %d: use 1 to %d, the node IDs that can be leased, or 0 if unknown", spec.Expect, most)
 			}
@@ -63,13 +65,6 @@ func newResize(g *globals) *cobra.Command {
 				}
 				if err := t.confirm(cmd, means, "Resize it?"); err != nil {
 					return err
-				}
-				// Invariant: no node ID is retired that was not shown. Someone else may have resized the
-				// pool while the user thought about the question.
-				if now, err := read(cmd.Context()); err != nil {
-					return err
-				} else if now.Size != item.Size {
-					return fmt.Errorf("pool %s was resized to %d meanwhile, and nothing was done: run it again if %d is right", item.Pool, now.Size, spec.Size)
 				}
 			}
 			done := progressOn(cmd.ErrOrStderr(), pool, "resizing")
@@ -113,7 +108,7 @@ func (l *listed) resized(size int) leasepool.Changes {
 			there++
 		}
 	}
-	for n := range l.Corrupt {
+	for n := range l.own {
 		if n >= l.Pool.ExcludeBelow && n < c.Pool.Limit() {
 			there++
 		}

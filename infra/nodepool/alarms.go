@@ -77,7 +77,7 @@ func (n *NodePool) addAlarms(queue awssqs.Queue) {
 
 func (p *Pool) alarms() []alarm {
 	name, props := p.props.Name, p.nodes.props
-	return []alarm{
+	full := []alarm{
 		{name + "-utilization", fmt.Sprintf("Pool %s: %v %% of the node IDs are in use; a deploy may not find enough", name, props.UtilizationAlarm),
 			p.gauge("Utilization", "Maximum"), atLeast, props.UtilizationAlarm, 3, ignore},
 		// Not Utilization: the node IDs of crashed tasks may be reserved for hours, and are not held meanwhile.
@@ -85,6 +85,12 @@ func (p *Pool) alarms() []alarm {
 			p.gauge("Claimable", "Minimum"), below, 1, 1, ignore},
 		{name + "-running-out", fmt.Sprintf("Pool %s: every node ID will be held in %v if it goes on like this", name, props.ExhaustionAlarm),
 			p.timeToExhaustion(), below, props.ExhaustionAlarm.Minutes(), props.exhaustionPeriods(), ignore},
+	}
+	// Invariant: no alarm stays on while all is well. The only node ID of a pool, as of a leader, is held by a healthy holder.
+	if p.props.usable() == 1 {
+		full = nil
+	}
+	return append(full, []alarm{
 		{name + "-corrupt", fmt.Sprintf("Pool %s: someone else has written to leases; leave the items alone and see nodelease doctor", name),
 			p.gauge("Corrupt", "Maximum"), atLeast, 1, 1, ignore},
 		{name + "-stuck", fmt.Sprintf("Pool %s: a clock that was ahead has reserved node IDs for hours", name),
@@ -98,7 +104,7 @@ func (p *Pool) alarms() []alarm {
 			p.gauge("Expired", "Minimum"), atLeast, math.Max(1, math.Ceil(float64(p.props.usable())*props.ExpiredAlarm/100)), 5, ignore},
 		{name + "-no-data", fmt.Sprintf("Pool %s: it is no longer measured, so that no other alarm of the pool can go off", name),
 			p.gauge("Capacity", "SampleCount"), below, 1, 5, isGap},
-	}
+	}...)
 }
 
 // exhaustionPeriods returns for how many measurements in a row the time to exhaustion must be below ExhaustionAlarm. A rolling deploy fills the

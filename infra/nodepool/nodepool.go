@@ -66,6 +66,7 @@ func New(scope constructs.Construct, id string, props *Props) *NodePool {
 	n.problems.add(n.props.validateZips(n.arch))
 	n.checkNames()
 	n.problems.addLater(n.checkTable)
+	n.problems.addLater(n.checkOutputs)
 	if n.problems.any() {
 		// With a plain table and a topic, grants, attachments and subscriptions can still be made and checked. Neither is ever synthesized.
 		n.props.Replicas, n.props.Witness, n.props.Consistency = nil, "", ""

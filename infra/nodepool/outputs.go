@@ -1,11 +1,13 @@
 package nodepool
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 )
 
@@ -26,8 +28,27 @@ func (n *NodePool) addOutputs() {
 
 func (n *NodePool) output(key string, value *string, description string) {
 	output := awscdk.NewCfnOutput(n, jsii.String("Output"+key), &awscdk.CfnOutputProps{Value: value, Description: jsii.String(description)})
+	output.OverrideLogicalId(jsii.String(n.outputPrefix() + key))
+}
+
+// outputPrefix returns the letters and digits of the construct's path in its stack.
+func (n *NodePool) outputPrefix() string {
 	inStack := strings.TrimPrefix(*n.Node().Path(), *awscdk.Stack_Of(n).Node().Path())
-	output.OverrideLogicalId(jsii.String(notAlphanumeric.ReplaceAllString(inStack, "") + key))
+	return notAlphanumeric.ReplaceAllString(inStack, "")
+}
+
+// checkOutputs refuses two NodePools of a stack whose outputs would have the same keys, because their paths differ only in punctuation.
+func (n *NodePool) checkOutputs() error {
+	stack := awscdk.Stack_Of(n)
+	for _, c := range *stack.Node().FindAll(constructs.ConstructOrder_PREORDER) {
+		other, ok := c.(*NodePool)
+		if !ok || other == n || other.imported != nil || other.outputPrefix() != n.outputPrefix() || *awscdk.Stack_Of(other).Node().Path() != *stack.Node().Path() {
+			continue
+		}
+		return fmt.Errorf("the outputs of %s and of %s would both be called %sTableName and so on, since the two IDs have the same letters and digits: give one of them another ID",
+			*n.Node().Path(), *other.Node().Path(), n.outputPrefix())
+	}
+	return nil
 }
 
 var notAlphanumeric = regexp.MustCompile("[^0-9A-Za-z]")

@@ -48,6 +48,12 @@ func (p Props) validateKeys() error {
 	return errors.Join(errs...)
 }
 
+// The ID of a part of a pool is one of poolPrefixes, a hyphen and the pool's name, or, for an alarm, the name, a hyphen and one of poolAlarms.
+var (
+	poolPrefixes = []string{"agent", "Policy", "seed"}
+	poolAlarms   = []string{"utilization", "exhausted", "running-out", "corrupt", "stuck", "braked", "expired", "no-data"}
+)
+
 func (p Props) validatePools() error {
 	var errs []error
 	if len(p.Pools) == 0 {
@@ -63,6 +69,13 @@ func (p Props) validatePools() error {
 			errs = append(errs, fmt.Errorf("Pools[%d].Name is %q for the second time: give each pool a name of its own", i, pool.Name))
 		}
 		seen[pool.Name] = true
+		if slices.Contains(poolPrefixes, pool.Name) {
+			for _, kind := range poolAlarms {
+				if slices.Contains(p.names(), kind) {
+					errs = append(errs, fmt.Errorf("Pools are called %q and %q: an alarm of the first and a part of the second would both have the ID %s-%s: rename one", pool.Name, kind, pool.Name, kind))
+				}
+			}
+		}
 		if pool.Size < 1 || pool.Size > leasepool.MaxSize {
 			errs = append(errs, fmt.Errorf("Pools[%d].Size is %d: choose 1 to %d node IDs", i, pool.Size, leasepool.MaxSize))
 		}

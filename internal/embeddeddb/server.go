@@ -176,7 +176,7 @@ func (s *Server) Listen(addr string) (endpoint string, err error) {
 	case !local.Loopback(host):
 		return "", fmt.Errorf("address %q is not a loopback address, and the embedded DynamoDB has no access control: use 127.0.0.1 or localhost", addr)
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := local.Listen(addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return "", fmt.Errorf("address %q is in use: stop the program that listens there, or choose another port (0 chooses a free one)", addr)
 	} else if err != nil {

@@ -116,6 +116,28 @@ func TestForeignItemsOfAGroup(t *testing.T) {
 	}
 }
 
+// A foreign item among the node IDs of a part hides none of them.
+func TestForeignItemHidesNoNodeIDOfAPart(t *testing.T) {
+	client, store := newTable(t)
+	for _, key := range []string{"256.5", "260.25", "271.5"} {
+		item := attributes{"pool_group": str("orders#1"), "node_id": &types.AttributeValueMemberN{Value: key}}
+		if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for node := 256; node < 300; node++ {
+		if res, err := store.Write(t.Context(), Seed{Key: Key{"orders", node}, Floor: time.UnixMilli(1)}); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+	}
+	for n := range 2 {
+		g, err := store.EventualPart(t.Context(), "orders", 1, Part{n, SmallPart})
+		if err != nil || len(g.Leases) != SmallPart || g.Leases[SmallPart-1].NodeID != 256+(n+1)*SmallPart-1 {
+			t.Errorf("part %d: got %d node IDs, %v, want all %d", n, len(g.Leases), err, SmallPart)
+		}
+	}
+}
+
 // A Query ends, whatever its answers are.
 func TestPagesEnd(t *testing.T) {
 	page := &dynamodb.QueryOutput{Items: make([]map[string]types.AttributeValue, 10), LastEvaluatedKey: attributes{"node_id": num(1)}}

@@ -65,7 +65,7 @@ func (p PoolItem) newerThan(o PoolItem) bool {
 // Behind reports whether a card must be written again with p. The card is nil if it was
 // never written. If p differs from the card only by a newer count, a write is worthwhile
 // only if the count is newer by at least half of its validity.
-func (p PoolItem) Behind(card *PoolItem) bool {
+func Behind(p PoolItem, card *PoolItem) bool {
 	if card == nil || !p.newerThan(*card) {
 		return card == nil
 	}
@@ -78,9 +78,9 @@ func (p PoolItem) Behind(card *PoolItem) bool {
 // groups must be open, or enough of them for the expected holders: if agents open groups
 // as they arrive, a herd may already have filled the groups that are open according to the
 // card.
-func (p PoolItem) HintEnough() bool {
+func HintEnough(p PoolItem) bool {
 	_, last := p.GroupsOpen()
-	enough := last+1 >= p.UsableGroups() || p.Expect > 0 && p.OpenGroups >= GroupsFor(p, p.Expect)
+	enough := last+1 >= UsableGroups(p) || p.Expect > 0 && p.OpenGroups >= GroupsFor(p, p.Expect)
 	return enough && p.Widening.State != WidenOpen
 }
 

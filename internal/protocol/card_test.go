@@ -29,7 +29,7 @@ func TestCardBehind(t *testing.T) {
 		{of(3, 5*time.Minute), &card, true},
 		{of(3, 0), &bare, true},
 	} {
-		if got := c.item.Behind(c.card); got != c.want {
+		if got := Behind(c.item, c.card); got != c.want {
 			t.Errorf("%+v is behind %+v: %v, want %v", c.card, c.item, got, c.want)
 		}
 	}

@@ -190,7 +190,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, part Part,
 	// The query begins at the first node ID and ends after the last, so foreign items in
 	// the partition cost a reader at most the rest of a page.
 	from, pages := rawKey(groupKey(pool, group), first-1), Pages{Most: 2 * GroupSize}
-	for {
+	for last := first - 1; ; {
 		out, err := Checked(ctx, d.client).Query(ctx, &dynamodb.QueryInput{
 			TableName: &d.table, ConsistentRead: &consistent, ExclusiveStartKey: from, Limit: limit,
 			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
@@ -204,7 +204,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, part Part,
 		}
 		for i, av := range out.Items {
 			n := nodeOf(av)
-			if !part.Whole() && n >= end { // if node IDs are missing, the page extends into the next part
+			if last = n; !part.Whole() && n >= end { // if node IDs are missing, the page extends into the next part
 				break
 			}
 			l, err := decodeLease(Key{pool, n}, av)
@@ -214,7 +214,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, part Part,
 			}
 			switch {
 			case n/GroupSize != group:
-				g.Corrupt = append(g.Corrupt, &CorruptError{Pool: pool, NodeID: n, Err: fmt.Errorf("it is stored in group %d", group)})
+				g.Corrupt = append(g.Corrupt, &CorruptError{Pool: pool, NodeID: n, Err: fmt.Errorf("%w: it is stored in group %d", ErrForeignKey, group)})
 				// Invariant: a foreign key below those of this group ends nothing, since the node IDs of
 				// this group follow it.
 				if n >= end {
@@ -230,7 +230,9 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, part Part,
 		if err := pages.Next(out); err != nil {
 			return Group{}, explain(err, "Query", d.table)
 		}
-		if from = out.LastEvaluatedKey; len(from) == 0 || !part.Whole() {
+		// A page has room for all node IDs of a part. It ends before the last of them only if there
+		// are foreign items among them.
+		if from = out.LastEvaluatedKey; len(from) == 0 || !part.Whole() && last >= end-1 {
 			return g, nil
 		}
 	}
@@ -303,7 +305,8 @@ func replicated(t *types.TableDescription) bool {
 }
 
 // ErrForeignKey is wrapped by the error of an item in a group's partition whose key is not a
-// whole number. It is not the item of the node ID that its [CorruptError] has.
+// whole number, or is that of another group. It is not the item of the node ID that its
+// [CorruptError] has.
 var ErrForeignKey = errors.New("a foreign item")
 
 // nodeOf returns the node ID of an item of a group.

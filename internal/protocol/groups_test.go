@@ -10,7 +10,7 @@ import (
 // of 1,024 processes, the width changes only twice.
 func TestOpenNext(t *testing.T) {
 	steps := func(p PoolItem) (open []int) {
-		for p.OpenGroups < p.UsableGroups() {
+		for p.OpenGroups < UsableGroups(p) {
 			p.OpenGroups = OpenNext(p)
 			open = append(open, p.OpenGroups)
 			if p.Narrow() && BitsFor(p.OpenGroups) > p.Bits() { // the width follows the open groups

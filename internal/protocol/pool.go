@@ -52,7 +52,7 @@ type PoolItem struct {
 	// make IDs until the operator has replaced it.
 	LayoutBefore *IDLayout `json:"layout_before,omitempty"`
 	// LayoutFinal reports that operators can no longer correct the layout; see
-	// [PoolItem.FinalLayout].
+	// [FinalLayout].
 	LayoutFinal bool `json:"layout_final,omitempty"`
 	// Expect is the expected number of holders; 0 means unknown. It never decreases.
 	Expect   int       `json:"expect,omitempty"`
@@ -87,11 +87,11 @@ type IDLayout struct {
 	NodeLast     bool  `json:"node_last" dynamodbav:"node_last"`
 }
 
-// FinalLayout returns the layout of the pool's IDs if it is final, or nil.
+// FinalLayout returns the layout of the IDs of pool p if it is final, or nil.
 //
 // Invariant: once an item has a layout and LayoutFinal, no write of this package changes
 // either. So an agent that has read both, at any time, need not read them again.
-func (p PoolItem) FinalLayout() *IDLayout {
+func FinalLayout(p PoolItem) *IDLayout {
 	if !p.LayoutFinal || p.LayoutBefore != nil {
 		return nil
 	}
@@ -128,15 +128,15 @@ func (p PoolItem) Limit() int {
 	return p.Size
 }
 
-// UsableGroups returns the number of groups with node IDs that can be claimed.
-func (p PoolItem) UsableGroups() int { return (p.Limit() + GroupSize - 1) / GroupSize }
+// UsableGroups returns the number of groups of p with node IDs that can be claimed.
+func UsableGroups(p PoolItem) int { return (p.Limit() + GroupSize - 1) / GroupSize }
 
 // GroupsOpen returns the first and the last group in which node IDs are leased. If all node
 // IDs of the open groups are excluded, the first group with other node IDs is treated as
 // open.
 func (p PoolItem) GroupsOpen() (first, last int) {
 	first = p.ExcludeBelow / GroupSize
-	return first, max(first, min(p.OpenGroups, p.UsableGroups())-1)
+	return first, max(first, min(p.OpenGroups, UsableGroups(p))-1)
 }
 
 // GroupsFor returns how many groups should be open for a number of holders: three node
@@ -159,7 +159,7 @@ func GroupsFor(p PoolItem, expect int) int {
 func OpenNext(p PoolItem) int {
 	first, last := p.GroupsOpen()
 	next := last + 2
-	to := max(next, min(2*(last+1)-first, p.UsableGroups()))
+	to := max(next, min(2*(last+1)-first, UsableGroups(p)))
 	for p.Narrow() && to > next && BitsFor(to) > BitsFor(next) {
 		to--
 	}

@@ -36,9 +36,9 @@ func (p PoolItem) NextBits() (bits int, wider bool) {
 	return bits, p.Narrow() && p.Bits() < bits
 }
 
-// Begin returns the write that opens the next try. leases has all node IDs of p, none of
+// NextTry returns the write that opens the next try of p. leases has all node IDs of p, none of
 // them read before at. slack is how much later than necessary the new width begins.
-func (p PoolItem) Begin(leases []Lease, at time.Time, slack time.Duration) BeginWiden {
+func NextTry(p PoolItem, leases []Lease, at time.Time, slack time.Duration) BeginWiden {
 	ahead, last := longestAtLeast, at
 	for _, l := range leases {
 		last = Latest(last, l.ReservedUntil)
@@ -61,16 +61,16 @@ func (w BeginWiden) Opened(p PoolItem) bool {
 	return p.Widening == Widening{Try: w.Try, From: Trunc(w.From), Bits: w.Bits, State: WidenOpen}
 }
 
-// Missing returns the write that adds the node IDs that a narrow pool lacks for a size, as
+// Missing returns the write that adds the node IDs that a narrow pool p lacks for a size, as
 // far as its width has room for them; false if the pool lacks none.
-func (p PoolItem) Missing(size int) (AddNodeIDs, bool) {
+func Missing(p PoolItem, size int) (AddNodeIDs, bool) {
 	to := min(size, 1<<p.Bits())
 	return AddNodeIDs{Pool: p.Pool, From: p.ExistBelow, To: to, Try: p.Widening.Try}, to > p.ExistBelow
 }
 
 // SeedOf returns the write that creates a node ID of p. The node ID begins no earlier than
 // the latest of floor, the floor of the pool, and the pool's last change of the width.
-func (p PoolItem) SeedOf(node int, floor time.Time) Seed {
+func SeedOf(p PoolItem, node int, floor time.Time) Seed {
 	return Seed{Key: Key{p.Pool, node}, Floor: p.floor(floor), WidenTry: p.Widening.Try}
 }
 

@@ -62,18 +62,18 @@ func (p PoolItem) Changed() time.Time {
 // fleet switches to a new width.
 func BitsFor(groups int) int { return min(8+bits.Len(uint(max(groups, 1))), 16) }
 
-// Cap returns the last millisecond that may be reserved while a try is open; zero
+// Cap returns the last millisecond that may be reserved while a try of p is open; zero
 // if none is open.
-func (p PoolItem) Cap() time.Time {
+func Cap(p PoolItem) time.Time {
 	if p.Widening.State != WidenOpen {
 		return time.Time{}
 	}
 	return p.Widening.From.Add(-time.Millisecond)
 }
 
-// Capped limits a requested reservation to Cap.
-func (p PoolItem) Capped(until time.Time) time.Time {
-	if end := p.Cap(); !end.IsZero() && until.After(end) {
+// Capped limits a requested reservation to the Cap of p.
+func Capped(p PoolItem, until time.Time) time.Time {
+	if end := Cap(p); !end.IsZero() && until.After(end) {
 		return end
 	}
 	return until

@@ -146,7 +146,7 @@ func (p *process) renew() {
 	if !ok {
 		return
 	}
-	if !p.pool.Cap().IsZero() {
+	if !protocol.Cap(p.pool).IsZero() {
 		p.w.count.capped++
 	}
 	if at.Again {

@@ -78,7 +78,7 @@ func (w *world) card() protocol.PoolItem {
 		return w.pool
 	}
 	old := w.cards[len(w.cards)-1-back]
-	if !old.HintEnough() {
+	if !protocol.HintEnough(old) {
 		return w.pool
 	}
 	w.count.hinted++
@@ -132,17 +132,17 @@ func (d *widener) rest(at time.Time) {
 	if d.run = protocol.NewWidener(d.pool); d.run != nil {
 		return
 	}
-	if add, some := d.pool.Missing(1 << modelBits); some && r.IntN(2) == 0 {
+	if add, some := protocol.Missing(d.pool, 1<<modelBits); some && r.IntN(2) == 0 {
 		d.ask(&message{poolWrite: add})
 		return
 	}
 	if d.pool.Bits() < modelBits && r.IntN(20) == 0 {
-		begin := d.pool.Begin(nil, at, 0)
+		begin := protocol.NextTry(d.pool, nil, at, 0)
 		begin.From, begin.Bits = d.begin(), d.pool.Bits()+1 // any time, and one bit more without regard to groups
 		d.ask(&message{poolWrite: begin})
 		return
 	}
-	d.w.send(&message{write: d.pool.SeedOf(r.IntN(d.pool.ExistBelow), at)})
+	d.w.send(&message{write: protocol.SeedOf(d.pool, r.IntN(d.pool.ExistBelow), at)})
 }
 
 // begin returns a random moment after the last change.

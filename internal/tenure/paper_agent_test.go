@@ -81,7 +81,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 			a.again(w, i)
 			return
 		}
-		if !w.card.HintEnough() {
+		if !protocol.HintEnough(w.card) {
 			a.then(w, i, paperReads)
 			return
 		}

@@ -187,7 +187,7 @@ func (w *paper) run(limit time.Duration, done func() bool) bool {
 		if w.now%60_000 == 0 { // here the poolmetric function runs shortly before the reaper
 			w.measure()
 		}
-		if w.now%paperReaper == 0 && w.pool.Behind(&w.card) {
+		if w.now%paperReaper == 0 && protocol.Behind(w.pool, &w.card) {
 			w.card = w.pool
 		}
 		if w.now%1000 == 0 {

@@ -85,7 +85,7 @@ func NewTerm(c Timings, l protocol.Lease, m0 time.Duration) *Term {
 func (t Timings) Claim(k protocol.Key, session string, w0 time.Time, known protocol.PoolItem) protocol.Claim {
 	return protocol.Claim{
 		Key: k, Session: session, At: w0, ClaimGuard: t.ClaimGuard, TTL: t.TTL,
-		ExpiresAt: w0.Add(t.TTL), ReservedUntil: known.Capped(w0.Add(t.Reserve)), WidenTry: known.Widening.Try,
+		ExpiresAt: w0.Add(t.TTL), ReservedUntil: protocol.Capped(known, w0.Add(t.Reserve)), WidenTry: known.Widening.Try,
 	}
 }
 
@@ -140,7 +140,7 @@ func (t *Term) saw(expires, until time.Time) {
 // mostAsked values without an answer, the last one is requested again, until one is
 // confirmed.
 func (t *Term) Attempt(m0 time.Duration, w0 time.Time, known protocol.PoolItem, want Length) (Attempt, bool) {
-	until := known.Capped(protocol.Trunc(w0.Add(want.Reserve)))
+	until := protocol.Capped(known, protocol.Trunc(w0.Add(want.Reserve)))
 	if t.Stuck(known) {
 		return Attempt{}, false
 	}
@@ -154,7 +154,7 @@ func (t *Term) Attempt(m0 time.Duration, w0 time.Time, known protocol.PoolItem, 
 	t.asked++
 	t.saw(protocol.Trunc(w0.Add(want.Lease)), until)
 	t.asks()
-	if full || !known.Cap().IsZero() {
+	if full || !protocol.Cap(known).IsZero() {
 		m0 -= t.missing(w0, want.Lease)
 	}
 	return Attempt{M0: m0, Length: want, Again: full, Write: protocol.Renew{

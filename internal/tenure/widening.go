@@ -11,13 +11,15 @@ import (
 // much as it needs at now.
 func (t Timings) Capped(p protocol.PoolItem, now time.Time) bool {
 	until := now.Add(t.Reserve)
-	return !p.Capped(until).Equal(until)
+	return !protocol.Capped(p, until).Equal(until)
 }
 
 // Stuck reports whether the holder has requested more than an open try of p allows. When
 // it sent the request, it had not seen the try. It cannot send a renewal until the try is
 // settled.
-func (t *Term) Stuck(p protocol.PoolItem) bool { return !p.Capped(t.askedUntil).Equal(t.askedUntil) }
+func (t *Term) Stuck(p protocol.PoolItem) bool {
+	return !protocol.Capped(p, t.askedUntil).Equal(t.askedUntil)
+}
 
 // AtRisk reports whether a holder that waits for others must act at now to keep its lease:
 // that is so when at most a third of TTL is left.

@@ -79,6 +79,7 @@ type Agent struct {
 	ceiling   snowflake.Ceiling // the timeline's ceiling
 	over      error             // the reason why this term ended; nil while it may be renewed
 	closing   bool
+	starting  bool // Start has not returned
 	metadata  description
 	ecs       ecsWord
 	err       error // the reason why the agent ended; nil while it runs

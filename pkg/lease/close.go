@@ -60,10 +60,18 @@ func (a *Agent) shutdown() error {
 func (a *Agent) release(t *tenure.Term, last time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBudget)
 	defer cancel()
+	return a.releaseBefore(ctx, t, last)
+}
+
+// releaseBefore is release until ctx ends. If ctx is canceled, no event is emitted, because
+// Close releases the node ID again.
+func (a *Agent) releaseBefore(ctx context.Context, t *tenure.Term, last time.Time) error {
 	began := a.clock.Monotonic()
 	freed, err := a.giveBack(ctx, t, t.Release(last), func(cur *protocol.Lease) (protocol.Write, bool) { return t.ReleaseAgain(last, cur) })
 	e := Event{Kind: EventReleased, Lease: Lease(t.Lease), Took: a.clock.Monotonic() - began}
-	if err != nil {
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return err
+	} else if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
 			t.Lease.NodeID, a.cfg.Pool, protocol.Stamp(protocol.Latest(t.Expires().Add(a.cfg.ClaimGuard), t.Reserved())), err)
 		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
@@ -76,6 +84,29 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 		a.offer(ctx, t.Lease.NodeID)
 	}
 	return err
+}
+
+// giveUp releases the node ID that was lost at its deadline, before the agent claims another
+// one. In a full pool, there may be no other. Without an answer, giveUp tries again for as
+// long as the node ID rests: in an outage, there is no node ID to claim either.
+func (a *Agent) giveUp(ctx context.Context, lost error) {
+	copied := a.timeline.Copied()
+	// Invariant (S1): the loss has sealed the timeline, so nothing of this term was stamped after
+	// last. If a copy was made before that, the node ID stays reserved, as in Close.
+	last := a.timeline.Seal()
+	if copied || !errors.Is(lost, errExpired) {
+		return
+	}
+	t := a.term
+	rests := protocol.Latest(t.Expires().Add(a.cfg.ClaimGuard), t.Reserved()).Sub(a.timeline.Now())
+	ctx, cancel := context.WithTimeout(ctx, max(rests, releaseBudget))
+	defer cancel()
+	if a.releaseBefore(ctx, t, last) != nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.over = errGivenUp // so Close does not release it again
 }
 
 // expose frees the node ID after a copy of this process was detected, because the copy

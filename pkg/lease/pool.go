@@ -58,7 +58,7 @@ func (a *Agent) readHint(ctx context.Context) (p protocol.PoolItem, at exchange,
 	if err != nil && ctx.Err() != nil {
 		return p, at, false, err
 	}
-	if err != nil || card == nil || card.Revision < a.pool.Revision || !card.HintEnough() {
+	if err != nil || card == nil || card.Revision < a.pool.Revision || !protocol.HintEnough(*card) {
 		return p, at, false, nil
 	}
 	return *card, at, true, nil
@@ -219,14 +219,14 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 	case permanent(err) || errors.As(err, &corrupt) || ctx.Err() != nil:
 		return err
 	}
-	if before+1 >= a.pool.UsableGroups() {
+	if before+1 >= protocol.UsableGroups(a.pool) {
 		if now := a.clock.Monotonic(); !full || a.narrow != 0 && now-a.narrow < widenAgain {
 			return nil
 		}
 		if err := siblings.WidenUnlessOpen(ctx, a.cfg.Store, a.cfg.Pool); err != nil {
 			return a.staysNarrow(ctx, err)
 		}
-		if err := a.verify(ctx); err != nil || before+1 >= a.pool.UsableGroups() {
+		if err := a.verify(ctx); err != nil || before+1 >= protocol.UsableGroups(a.pool) {
 			return err
 		}
 	}
@@ -289,7 +289,7 @@ type poolLayout struct {
 
 // learn keeps p if its layout is final.
 func (l *poolLayout) learn(p protocol.PoolItem) {
-	if p.FinalLayout() != nil {
+	if protocol.FinalLayout(p) != nil {
 		l.final.Store(&p)
 	}
 }

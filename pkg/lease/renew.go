@@ -129,17 +129,21 @@ func (a *Agent) loseNow(t *tenure.Term, err error) {
 	a.over = err
 	a.timeline.Seal()
 	a.tellNow(Event{Kind: EventLost, Lease: Lease(t.Lease), Err: err})
-	if a.cfg.OnLost == StopOnLoss {
+	if !a.reacquires() {
 		a.endNow(err)
 	}
 }
 
-// replace claims another node ID after a loss, if OnLost is Reacquire, and reports
-// whether the loop continues.
+// replace claims another node ID after a loss, if OnLost is Reacquire or Start has not
+// returned, and reports whether the loop continues.
 func (a *Agent) replace(ctx context.Context, lost error) bool {
-	if a.cfg.OnLost != Reacquire {
+	a.mu.Lock()
+	on := a.reacquires()
+	a.mu.Unlock()
+	if !on {
 		return false
 	}
+	a.giveUp(ctx, lost)
 	const forever = time.Duration(1<<63 - 1)
 	for n := 0; ; n++ {
 		err := a.take(ctx, forever)

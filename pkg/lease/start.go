@@ -29,8 +29,8 @@ const startLimit = 30 * time.Second
 // or ErrAccess if the AWS configuration cannot be used. It fails only after Config.Wait with
 // other errors that may be temporary: ErrPoolExhausted, ErrClockBehind, ErrClockSkew,
 // ErrAccess, ErrPoolNotSeeded, or ErrTable for a missing table. It retries throttled
-// requests, 5xx answers and time-outs for Config.Wait plus 30 s. With StopOnLoss, it fails
-// with ErrLost if the node ID is lost before it may be used.
+// requests, 5xx answers and time-outs for Config.Wait plus 30 s. If the node ID is lost before
+// it may be used, Start claims another one, with StopOnLoss as well.
 func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg, err := cfg.withDefaults()
 	if err := errors.Join(protocol.CheckContext(ctx), err); err != nil {
@@ -58,6 +58,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	a := newAgent(cfg, me, givenTask, snowflake.NewTimeline(cfg.Clock), hangUp)
 	a.timeline.DecideLayout(a.decideLayout)
 	a.close = sync.OnceValue(a.shutdown)
+	a.starting = true
 	if me.warning != nil {
 		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: me.warning})
 	}
@@ -81,12 +82,13 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 func (a *Agent) awaitSpan(ctx context.Context) error {
 	for asked := false; ; {
 		renewed := a.Renewed()
+		if a.started() {
+			return nil
+		}
 		over, left := a.current(), a.early()
 		switch {
 		case over != nil: // another node ID is being claimed
 			left = math.MaxInt64
-		case left <= 0:
-			return nil
 		case left > a.cfg.ClaimGuard && !asked: // longer than a claim with this clock accepts
 			asked = true
 			a.RenewNow()
@@ -106,6 +108,25 @@ func (a *Agent) awaitSpan(ctx context.Context) error {
 		begins.Stop()
 	}
 }
+
+// started ends the start, and reports whether the agent has a node ID that
+// it may use.
+//
+// Invariant (liveness): a loss during the start, as after a claim with a clock that was ahead,
+// ends no process, which would be restarted and then claim another node ID anyway. A loss after
+// the start is never taken for one during the start.
+func (a *Agent) started() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over == nil && a.earlyBy() <= 0 {
+		a.starting = false
+	}
+	return !a.starting
+}
+
+// reacquires reports whether the agent claims another node ID after a loss. The caller
+// holds mu.
+func (a *Agent) reacquires() bool { return a.cfg.OnLost == Reacquire || a.starting }
 
 // newAgent returns an agent that has not sent a request yet.
 func newAgent(cfg Config, me owner, givenTask string, on *snowflake.Timeline, hangUp func()) *Agent {

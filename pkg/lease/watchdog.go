@@ -11,6 +11,9 @@ import (
 // the table, this agent may still hold the node ID.
 var errExpired = fmt.Errorf("%w: no renewal was confirmed before the deadline", ErrLost)
 
+// errGivenUp follows errExpired once the node ID was released.
+var errGivenUp = fmt.Errorf("%w: no renewal was confirmed before the deadline, and the node ID was released", ErrLost)
+
 // watch sets the watchdog to t's deadline; the caller holds mu. The watchdog runs outside
 // the loop, so that the deadline is noticed even if a request hangs. It only announces
 // the suspension, since every use of the lease checks the deadline itself.

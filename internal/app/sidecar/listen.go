@@ -40,14 +40,16 @@ func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error)
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return listenUnix(path, mode)
 	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--listen %s: %w: choose another port (0 chooses a free one)", address, err)
+	listen := local.Listen
+	if remote {
+		listen = func(address string) (net.Listener, error) { return net.Listen("tcp", address) }
 	}
-	// The listener's actual address is checked, since the name may resolve to a different
-	// address.
-	if a, ok := l.Addr().(*net.TCPAddr); !remote && (!ok || !a.IP.IsLoopback()) {
-		return nil, errors.Join(fmt.Errorf("--listen %s is %v, which is not the loopback interface", address, l.Addr()), l.Close())
+	l, err := listen(address)
+	switch {
+	case errors.Is(err, local.ErrElsewhere):
+		return nil, fmt.Errorf("--listen %s: %w", address, err)
+	case err != nil:
+		return nil, fmt.Errorf("--listen %s: %w: choose another port (0 chooses a free one)", address, err)
 	}
 	return l, nil
 }

@@ -35,6 +35,10 @@ func Conformance(t *testing.T, open func(t *testing.T) Backend) {
 		"members see each other":            seeEachOther,
 		"clusters are separate":             clustersAreApart,
 		"silence ends a membership":         silence,
+		"each heartbeat counts":             eachCounts,
+		"one leader after an expiry":        oneLeader,
+		"no change is skipped":              changes,
+		"versions grow":                     versionsGrow,
 		"a new session replaces the old":    newSession,
 		"expire forgets the silent":         expire,
 		"known versions":                    known,
@@ -147,6 +151,102 @@ func newSession(t *testing.T, b Backend) {
 		b.Age(t, time.Second) // a session begins later than the previous one's heartbeats
 		if got := beat(t, b, step.m)["a"]; !got.Same(step.m) || got.Version != step.version {
 			t.Errorf("got %+v, want version %d of %+v", got, step.version, step.m)
+		}
+	}
+}
+
+// A member stays for as long as it sends heartbeats, however long ago its session began.
+func eachCounts(t *testing.T, b Backend) {
+	a, c := node("c", "a"), node("c", "c")
+	beat(t, b, a)
+	for n := range 4 {
+		b.Age(t, timeout/3*2)
+		beat(t, b, a)
+		if seen := beat(t, b, c); names(seen) != "a c" {
+			t.Errorf("after heartbeat %d of a: %q", n+2, names(seen))
+		}
+	}
+}
+
+// After a member's session has expired, and the member has come back with a new one, all
+// members choose the same leader, from the first heartbeat on.
+func oneLeader(t *testing.T, b Backend) {
+	a, c := node("c", "a"), node("c", "c")
+	beat(t, b, a)
+	b.Age(t, timeout/2)
+	beat(t, b, c)
+	b.Age(t, timeout/2+time.Second)
+	again := node("c", "a")
+	for _, m := range []cluster.Member{c, again, c, again} {
+		beat := cluster.Beat{Self: m, At: time.Now(), Timeout: timeout}
+		snap, err := b.Heartbeat(t.Context(), beat)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if leader, ok := beat.Leader(snap); !ok || !leader.Same(c) {
+			t.Errorf("%s takes %+v for the leader, want c: %+v", m.Name, leader, snap.Members)
+		}
+	}
+}
+
+// A member notices each change, also one that leaves the number of members or their names as
+// they were. The members that it has received do not change.
+func changes(t *testing.T, b Backend) {
+	a, c := node("c", "a"), node("c", "c")
+	beat(t, b, a)
+	beat(t, b, c)
+	look := func() cluster.Snapshot {
+		t.Helper()
+		snap, err := b.Heartbeat(t.Context(), cluster.Beat{Self: c, At: time.Now(), Timeout: timeout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return snap
+	}
+	before := look()
+	kept := slices.Clone(before.Members)
+	notices := func(what, want string, m cluster.Member) {
+		t.Helper()
+		after := look()
+		seen := map[string]cluster.Member{}
+		for _, m := range after.Members {
+			seen[m.Name] = m
+		}
+		if names(seen) != want || !slices.ContainsFunc(after.Members, m.Same) {
+			t.Errorf("after %s: %+v, want %s, and %+v", what, after.Members, want, m)
+		}
+		if !slices.EqualFunc(before.Members, kept, cluster.Member.Same) {
+			t.Errorf("after %s: the members that were returned before are %+v now, they were %+v", what, before.Members, kept)
+		}
+		before, kept = after, slices.Clone(after.Members)
+	}
+	b.Age(t, time.Second) // a session begins later than the previous one's heartbeats
+	a.SessionID = uuid.Must(uuid.NewV7()).String()
+	beat(t, b, a)
+	notices("another session of a", "a c", a)
+	b.Age(t, timeout/2)
+	look()
+	b.Age(t, timeout/2+time.Second)
+	d := node("c", "d")
+	beat(t, b, d)
+	notices("d in the place of a", "c d", d)
+}
+
+// The version of a member without a lease grows with each of its sessions, also after an
+// expiry, and all members see the same one.
+func versionsGrow(t *testing.T, b Backend) {
+	c := node("c", "c")
+	for n := range int64(5) {
+		if n == 3 {
+			b.Age(t, 2*timeout)
+			c = node("c", "c")
+		}
+		b.Age(t, time.Second) // a session begins later than the previous one's heartbeats
+		if got := beat(t, b, node("c", "a"))["a"]; got.Version != n+1 {
+			t.Errorf("session %d of a has version %d, want %d", n+1, got.Version, n+1)
+		}
+		if got := beat(t, b, c)["a"]; got.Version != n+1 {
+			t.Errorf("c sees session %d of a with version %d, want %d", n+1, got.Version, n+1)
 		}
 	}
 }

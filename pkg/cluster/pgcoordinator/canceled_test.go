@@ -261,6 +261,7 @@ func (c *client) canceledAt(t *testing.T, call func(ctx context.Context, c *clie
 func TestCallsAreCanceledAnywhere(t *testing.T) {
 	db := open(t)
 	t.Run("a heartbeat arrives late", func(t *testing.T) { lateHeartbeat(t, db) })
+	t.Run("the first heartbeat arrives late", func(t *testing.T) { lateFirstHeartbeat(t, db) })
 	t.Run("a clock was set", func(t *testing.T) { steppedClock(t, db) })
 	for name, c := range calls {
 		for _, warm := range []bool{false, true} {
@@ -439,8 +440,8 @@ func TestHeartbeatIsCanceledWhileItWaits(t *testing.T) {
 	}
 }
 
-// letter is a database that holds back the first query after hold is set. The query
-// arrives when deliver is called, after the query's context has ended.
+// letter is a database that holds back the first heartbeat after hold is set. The heartbeat
+// arrives when deliver is called, after its context has ended.
 type letter struct {
 	DB
 	hold    bool
@@ -448,7 +449,7 @@ type letter struct {
 }
 
 func (l *letter) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if !l.hold {
+	if !l.hold || sql != heartbeat {
 		return l.DB.Query(ctx, sql, args...)
 	}
 	l.hold = false
@@ -486,6 +487,30 @@ func lateHeartbeat(t *testing.T, db *pgxpool.Pool) {
 		t.Errorf("got %v, want the second session and not the first", got)
 	}
 	look(t, c, second)
+}
+
+// Nor does the first heartbeat of a process, which knows no time of the server's clock yet.
+func lateFirstHeartbeat(t *testing.T, db *pgxpool.Pool) {
+	exec(t, db, "TRUNCATE nodelease_members, nodelease_known")
+	first, second := node("a"), node("a")
+	second.SessionID = "second"
+	l := &letter{DB: db}
+	c := New(l)
+	for wait := 50 * time.Millisecond; l.deliver == nil; wait *= 2 { // until a busy machine has time to send it
+		l.hold = true
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		if _, err := c.Heartbeat(ctx, cluster.Beat{Self: first, Timeout: timeout}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v, want %v", err, context.DeadlineExceeded)
+		}
+		cancel()
+	}
+	look(t, c, second)
+	if err := l.deliver(); err != nil {
+		t.Fatal(err)
+	}
+	if got := look(t, New(db), node("other")); slices.ContainsFunc(got, first.Same) || !slices.ContainsFunc(got, second.Same) {
+		t.Errorf("got %v, want the second session and not the first", got)
+	}
 }
 
 // A node keeps its session if the server's clock is set forward, or if the process is

@@ -128,11 +128,11 @@ func (v *view) heartbeat(ctx context.Context, db DB, b cluster.Beat) (cluster.Sn
 	if v.alive == nil || v.timeout != b.Timeout || time.Since(v.read) > readAll {
 		v.cursor, v.timeout = 0, b.Timeout
 	}
-	late := v.late(ctx)
-	changes, own, err := v.ask(ctx, db, m, late)
-	if err == nil && own < 0 && late != nil {
+	known := !v.now.IsZero()
+	changes, own, err := v.ask(ctx, db, m)
+	if err == nil && own < 0 && known {
 		v.now = time.Time{} // one of the clocks may have been set, or stood still
-		changes, own, err = v.ask(ctx, db, m, nil)
+		changes, own, err = v.ask(ctx, db, m)
 	}
 	if err != nil {
 		return cluster.Snapshot{}, failed(ctx, "heartbeat", err)
@@ -147,19 +147,36 @@ func (v *view) heartbeat(ctx context.Context, db DB, b cluster.Beat) (cluster.Sn
 }
 
 // late returns the time by the server's clock, or an earlier time, at which ctx ends. It
-// returns nil if that time is unknown.
-func (v *view) late(ctx context.Context) *time.Time {
+// returns nil if ctx does not end.
+//
+// Invariant: no heartbeat is sent without the time at which its sender gives up, not even the
+// first one of a process. So the server's clock is read first if it is unknown.
+func (v *view) late(ctx context.Context, db DB) (*time.Time, error) {
 	ends, ok := ctx.Deadline()
-	if !ok || v.now.IsZero() {
-		return nil
+	if !ok {
+		return nil, nil
+	}
+	if v.now.IsZero() {
+		rows, err := db.Query(ctx, "SELECT clock_timestamp()")
+		if err != nil {
+			return nil, err
+		}
+		if v.now, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[time.Time]); err != nil {
+			return nil, err
+		}
+		v.heard = time.Now()
 	}
 	at := v.now.Add(ends.Sub(v.heard))
-	return &at
+	return &at, nil
 }
 
 // ask sends the statement. own is the index of the member's own row, or negative if the
 // answer does not contain it.
-func (v *view) ask(ctx context.Context, db DB, m cluster.Member, late *time.Time) (changes []change, own int, err error) {
+func (v *view) ask(ctx context.Context, db DB, m cluster.Member) (changes []change, own int, err error) {
+	late, err := v.late(ctx, db)
+	if err != nil {
+		return nil, -1, err
+	}
 	rows, err := db.Query(ctx, heartbeat, m.Cluster, m.Key(), m.Name, m.NodeID, m.SessionID, m.Version, m.Metadata, v.timeout, v.cursor, v.silent, late)
 	if err != nil {
 		return nil, -1, err

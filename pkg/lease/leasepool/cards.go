@@ -20,7 +20,7 @@ const publishLimit = 10 * time.Second
 func (p *Pool) publish(ctx context.Context, item Item) error {
 	return p.eachCard(func(s protocol.CardStore, n int) error {
 		card, err := p.card(ctx, s, n)
-		if err != nil || !item.Behind(card) {
+		if err != nil || !protocol.Behind(item, card) {
 			return err
 		}
 		applied, err := protocol.Retry(ctx, func(ctx context.Context) (bool, error) {
@@ -39,7 +39,7 @@ func (p *Pool) replaced(ctx context.Context, s protocol.CardStore, n int, item I
 	for tries := 0; ; tries++ {
 		card, err := p.card(ctx, s, n)
 		switch {
-		case err != nil || !item.Behind(card):
+		case err != nil || !protocol.Behind(item, card):
 			return err
 		case tries == 3:
 			return fmt.Errorf("lease: hint card %d of pool %q refuses the pool's item, although its content is older: something other than Nodelease wrote its revision: delete the item %s#card#%d", n, p.Name, p.Name, n)

@@ -30,7 +30,7 @@ func floor(t time.Time) (time.Time, error) {
 // raiseFloor stores a floor in the pool's item before anything relies on the floor. A
 // process that reads the item later creates no node ID that begins before the floor. One
 // that has read the item before may still do so, unless all node IDs exist, as after a
-// raise.
+// raise; see newFloor.
 func (p *Pool) raiseFloor(ctx context.Context, c *Changes, to time.Time) error {
 	w := protocol.RaiseFloor{Pool: p.Name, To: to}
 	if _, needed := w.Apply(&c.Pool); !needed {
@@ -41,4 +41,44 @@ func (p *Pool) raiseFloor(ctx context.Context, c *Changes, to time.Time) error {
 		c.Pool = *res.Pool
 	}
 	return err
+}
+
+// newFloor is raiseFloor for a run that settles the pool afterwards. It first records which
+// node IDs exist, so that the run recognizes those that another process, which has read the
+// item before, creates at the same time.
+func (p *Pool) newFloor(ctx context.Context, c *Changes, to time.Time) error {
+	if _, needed := (protocol.RaiseFloor{Pool: p.Name, To: to}).Apply(&c.Pool); !needed {
+		return nil
+	}
+	existed := map[int]bool{}
+	quiet := Open(p.store, p.Name) // this sweep is no progress
+	err := quiet.sweep(ctx, maxGroups, &c.Corrupt, func(_ context.Context, s *sweep, _ int, g protocol.Group) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, l := range g.Leases {
+			existed[l.NodeID] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.existed = existed
+	return p.raiseFloor(ctx, c, to)
+}
+
+// beginLater makes sure that a node ID that did not exist before this run stored the floor
+// begins at the floor or later.
+//
+// Invariant (S1): a run that stores a floor succeeds only if no node ID that was created since
+// begins before the floor. Its own requests create all missing node IDs, so that those of other
+// runs that arrive later are refused.
+func (s *sweep) beginLater(ctx context.Context, c *Changes, item protocol.PoolItem, l protocol.Lease) error {
+	switch {
+	case c.existed == nil || c.existed[l.NodeID]:
+		return nil
+	case l.Version > 0 && l.NotBefore.Before(item.Floor):
+		return fmt.Errorf("lease: node %d of pool %q was created and claimed while the floor %s was stored, and may have made IDs before it: raise the pool to that time", l.NodeID, s.Name, protocol.Stamp(item.Floor))
+	}
+	return s.begin(ctx, c, item, l)
 }

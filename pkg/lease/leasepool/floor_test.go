@@ -1,12 +1,14 @@
 package leasepool_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
 // The floor of a pool never becomes earlier, and every node ID that is created later
@@ -70,10 +72,71 @@ func TestMarkKeepsTheFloor(t *testing.T) {
 	if !ok {
 		t.Fatal("no pool")
 	}
-	if p, ok = p.Begin(nil, time.Now(), 2*time.Hour).Apply(&p); !ok {
+	if p, ok = protocol.NextTry(p, nil, time.Now(), 2*time.Hour).Apply(&p); !ok {
 		t.Fatal("no try")
 	}
 	if got := protocol.NewWidener(p).Mark(7, time.Now()).Floor; !got.Equal(floor) {
 		t.Errorf("a mark creates a node ID that begins after %v, want %v", got, floor)
+	}
+}
+
+// between is a store that calls a function after a floor was stored.
+type between struct {
+	protocol.Store
+	then func()
+}
+
+func (s between) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
+	res, err := s.Store.WritePool(ctx, w)
+	if _, ok := w.(protocol.RaiseFloor); ok && res.Applied {
+		s.then()
+	}
+	return res, err
+}
+
+// A seed or a resize stores a floor. At the same moment, another run that has read the pool's
+// item before creates a missing node ID, which begins earlier. The node ID is raised. If it was
+// claimed as well, the run says what to do.
+func TestFloorBesideAnEarlierRun(t *testing.T) {
+	for _, claimed := range []bool{false, true} {
+		for _, narrow := range []bool{false, true} {
+			for name, run := range map[string]func(*leasepool.Pool, leasepool.Spec) error{
+				"seed":   func(p *leasepool.Pool, s leasepool.Spec) error { _, err := p.Seed(t.Context(), s); return err },
+				"resize": func(p *leasepool.Pool, s leasepool.Spec) error { _, err := p.Resize(t.Context(), s); return err },
+			} {
+				s := leasetest.NewMemory("", 0)
+				spec := leasepool.Spec{Size: 8, Narrow: narrow}
+				if _, err := leasepool.Open(s, "orders").Seed(t.Context(), spec); err != nil {
+					t.Fatal(err)
+				}
+				for _, w := range []protocol.PoolWrite{protocol.ResizePool{Pool: "orders", Revision: 1, To: 9}, protocol.AddNodeIDs{Pool: "orders", From: 8, To: 9}} {
+					if res, err := s.WritePool(t.Context(), w); err != nil || res.Pool == nil { // so node ID 8 is missing
+						t.Fatal(res, err)
+					}
+				}
+				key, now := protocol.Key{Pool: "orders", NodeID: 8}, time.Now()
+				slow := leasepool.Open(between{s, func() {
+					writes := []protocol.Write{protocol.Seed{Key: key, Floor: now}}
+					if claimed {
+						writes = append(writes, protocol.Claim{Key: key, Session: "me", At: now, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute)})
+					}
+					for _, w := range writes {
+						if res, err := s.Write(t.Context(), w); err != nil || !res.Applied {
+							t.Error(res, err)
+						}
+					}
+				}}, "orders")
+				spec.Size, spec.Floor = 9, now.Add(time.Hour).Truncate(time.Millisecond)
+				err := run(slow, spec)
+				if claimed {
+					errorHas(t, err, "node 8", "raise the pool")
+				} else if l := fixture.Item(t, s, 8); err != nil || !l.ReservedUntil.Equal(spec.Floor) {
+					t.Errorf("%s, narrow %v: got %+v, %v, want it to begin after %v", name, narrow, l, err, spec.Floor)
+				}
+				if l := fixture.Item(t, s, 7); !l.ReservedUntil.Before(spec.Floor) {
+					t.Errorf("%s, narrow %v: got %+v, want a node ID that existed before unchanged", name, narrow, l)
+				}
+			}
+		}
 	}
 }

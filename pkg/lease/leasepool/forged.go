@@ -2,6 +2,7 @@ package leasepool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -57,8 +58,10 @@ func (a *auditor) see(n int, g protocol.Group) {
 	defer a.mu.Unlock()
 	there := map[int]bool{}
 	marks := map[int]protocol.Watermark{}
+	// Invariant: a foreign item does not stand for the node ID before it, which may have been
+	// deleted.
 	for _, c := range g.Corrupt {
-		there[c.NodeID] = true // reported as corrupt
+		there[c.NodeID] = there[c.NodeID] || !errors.Is(c, protocol.ErrForeignKey) // reported as corrupt
 	}
 	for _, l := range g.Leases {
 		there[l.NodeID] = true

@@ -168,6 +168,17 @@ func TestForged(t *testing.T) {
 	}
 }
 
+// A node ID was deleted, and a foreign item was put in its place, under a key between two
+// node IDs. The scan notices that the node ID is gone.
+func TestForeignItemHidesNoDeletion(t *testing.T) {
+	f, _, store := audited(t, false)
+	f.set("orders#0", "1.5", "SET version = :v", "1")
+	pool := leasepool.Open(gone{store.(*protocol.DynamoDB), 1}, "orders")
+	if r, err := pool.Reap(t.Context()); err != nil || !strings.Contains(r.Forged[1], "it was deleted") {
+		t.Errorf("got forged %v, %v, want that node 1 was deleted", r.Forged, err)
+	}
+}
+
 // delayed is a store whose first answer about the pool's item arrives after late has run.
 type delayed struct {
 	*protocol.DynamoDB

@@ -196,8 +196,8 @@ func TestFinalLayout(t *testing.T) {
 		revision := item(t, s).Revision
 		reap(true, "after a claim")
 		reap(true, "once more")
-		if got := item(t, s); got.Revision != revision+1 || *got.FinalLayout() != protocol.LayoutOf(snowflake.Wide16()) {
-			t.Errorf("got revision %d and layout %+v, want %d and wide16", got.Revision, got.FinalLayout(), revision+1)
+		if got := item(t, s); got.Revision != revision+1 || *protocol.FinalLayout(got) != protocol.LayoutOf(snowflake.Wide16()) {
+			t.Errorf("got revision %d and layout %+v, want %d and wide16", got.Revision, protocol.FinalLayout(got), revision+1)
 		}
 		_, err := p.SetLayout(t.Context(), snowflake.JS53())
 		errorHas(t, err, "wide16", "use another pool")

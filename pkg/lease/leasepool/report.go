@@ -19,6 +19,8 @@ type Changes struct {
 	// Finishing is how many node IDs are retired and still held.
 	Finishing int     `json:"finishing"`
 	Corrupt   Corrupt `json:"corrupt,omitempty"`
+
+	existed map[int]bool // the node IDs that existed before this run stored a floor; nil if it stored none
 }
 
 // Corrupt contains the defects of corrupt items, by node ID.

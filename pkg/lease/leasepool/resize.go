@@ -25,6 +25,12 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if c.Pool, err = p.itemInTime(ctx); err != nil {
 		return c, err
 	}
+	from := c.Pool.Size
+	// Invariant: no node ID is retired that the caller has not seen in use. Someone else may have
+	// resized the pool since the caller read it.
+	if s.From != 0 && s.From != from {
+		return c, fmt.Errorf("lease: pool %q was resized to %d meanwhile, and nothing was done: run it again if %d is right", p.Name, from, s.Size)
+	}
 	if s.ExcludeBelow != c.Pool.ExcludeBelow || s.Narrow != c.Pool.Narrow() {
 		return c, fmt.Errorf("lease: pool %q has the lowest %d node IDs reserved and a width that follows its groups (Narrow): %v; a resize asked for %d and %v: these cannot be changed: ask for the same, or name another pool",
 			p.Name, c.Pool.ExcludeBelow, c.Pool.Narrow(), s.ExcludeBelow, s.Narrow)
@@ -40,23 +46,25 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := fitsLayout(c.Pool, s.Size); err != nil {
 		return c, err
 	}
-	from := c.Pool.Size
-	if err := p.raiseFloor(ctx, &c, s.kept); err != nil {
+	if err := p.newFloor(ctx, &c, s.kept); err != nil {
 		return c, err
 	}
 	if c.Pool.Narrow() { // an unfinished change of the width is finished first
-		if c, err = p.widen(ctx, true); err == nil && s.Size > from {
+		existed := c.existed
+		c, err = p.widen(ctx, true)
+		if c.existed = existed; err == nil && s.Size > from {
 			err = p.grow(ctx, &c, s.Size)
 		}
 		if err != nil {
 			return c, err
 		}
 	}
-	existed, err := p.setSize(ctx, &c, s.Size, from, s.Floor)
-	if err != nil {
+	if err := p.setSize(ctx, &c, s.Size, from, s.Floor); err != nil {
 		return c, err
 	}
-	moved := func(node int) bool { return existed[node] || node >= s.Size && node < from }
+	// These include the node IDs that this run has created. Another run, which knew the earlier
+	// size, may have seen them and may have sent a request to retire them.
+	moved := func(node int) bool { return node >= min(from, s.Size) && node < max(from, s.Size) }
 	if c.Pool, err = p.item(ctx); err != nil {
 		return c, err
 	}
@@ -74,36 +82,31 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 }
 
 // setSize creates the missing node IDs of a larger pool and writes the size, unless
-// another process has resized the pool since it was read. It returns the added node IDs
-// that existed before. After other changes, such as a group opened by an agent, it tries
-// again.
-func (p *Pool) setSize(ctx context.Context, c *Changes, size, from int, floor time.Time) (existed map[int]bool, err error) {
+// another process has resized the pool since it was read. After other changes, such as a
+// group opened by an agent, it tries again.
+func (p *Pool) setSize(ctx context.Context, c *Changes, size, from int, floor time.Time) error {
 	var created *time.Time // the pool's floor when the node IDs were created
 	for c.Pool.Size == from && size != from {
 		if err := fitsLayout(c.Pool, size); err != nil {
-			return nil, err
+			return err
 		}
 		// Invariant (S1): the size is written only if the pool's floor is still the one from
 		// which the added node IDs begin. Otherwise a raise has not seen all of them.
 		if size > from && (created == nil || !created.Equal(c.Pool.Floor)) {
 			known := c.Pool.Floor
-			before, err := p.create(ctx, c, size, floor)
-			if err != nil {
-				return nil, err
-			}
-			if created == nil {
-				existed = before
+			if err := p.create(ctx, c, size, floor); err != nil {
+				return err
 			}
 			created = &known
 		}
 		res, err := p.writePool(ctx, protocol.ResizePool{Pool: p.Name, Revision: c.Pool.Revision, To: size, At: time.Now()})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if res.Pool == nil {
-			return nil, fmt.Errorf("lease: pool %q vanished while it was resized", p.Name)
+			return fmt.Errorf("lease: pool %q vanished while it was resized", p.Name)
 		}
 		c.Pool = *res.Pool
 	}
-	return existed, nil
+	return nil
 }

@@ -180,6 +180,24 @@ func TestResizeOvertaken(t *testing.T) {
 	inUse(t, p, 200)
 }
 
+// A resize from a size that the pool does not have changes nothing.
+func TestResizeFromAnotherSize(t *testing.T) {
+	s := leasetest.NewMemory("orders", 100)
+	p, before := leasepool.Open(s, "orders"), item(t, s).Floor
+	for _, from := range []int{99, 101} {
+		_, err := p.Resize(t.Context(), leasepool.Spec{Size: 10, From: from, Floor: time.Now().Add(time.Hour)})
+		errorHas(t, err, "resized to 100 meanwhile")
+	}
+	if floor := item(t, s).Floor; !floor.Equal(before) {
+		t.Errorf("got the floor %v, want %v", floor, before)
+	}
+	inUse(t, p, 100)
+	if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 200, From: 100}); err != nil {
+		t.Error(err)
+	}
+	inUse(t, p, 200)
+}
+
 // If a resize was cut off, the node IDs that it created may be above a gap.
 func TestResizeBehindGap(t *testing.T) {
 	s := leasetest.NewMemory("orders", 600)
@@ -233,6 +251,21 @@ func TestLateRequestOfAnEarlierResize(t *testing.T) {
 		t.Errorf("got %+v, %v, want the late request refused", res.Lease, err)
 	}
 	inUse(t, p, 8)
+}
+
+// While a resize adds node IDs, a run that knows the earlier size sees them, sends a request
+// to retire one of them, and dies. The request arrives after the resize, and changes nothing.
+func TestLateRequestForAnAddedNodeID(t *testing.T) {
+	s := leasetest.NewMemory("orders", 8)
+	late := protocol.Retire{Key: protocol.Key{Pool: "orders", NodeID: 9}, Retired: true, Resize: item(t, s).Revision}
+	p := leasepool.Open(s, "orders")
+	if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := s.Write(t.Context(), late); err != nil || res.Applied {
+		t.Errorf("got %+v, %v, want the late request refused", res.Lease, err)
+	}
+	inUse(t, p, 10)
 }
 
 // readThen is a store that calls a function once, after the pool's item was read.

@@ -32,7 +32,7 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 		err = s.fits(c.Pool)
 	}
 	if err == nil && !fresh {
-		err = errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout))
+		err = errors.Join(p.newFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout))
 	}
 	left := false // by an earlier seed of a larger pool, which was cut off
 	if err == nil && fresh {
@@ -96,24 +96,18 @@ func (p *Pool) found(ctx context.Context, c *Changes, floor time.Time) (left boo
 	return left, err
 }
 
-// create creates the missing node IDs of a larger pool before agents search them. It
-// returns the added node IDs that existed before.
-func (p *Pool) create(ctx context.Context, c *Changes, size int, floor time.Time) (existed map[int]bool, err error) {
-	existed = map[int]bool{}
+// create creates the missing node IDs of a larger pool before agents search them.
+func (p *Pool) create(ctx context.Context, c *Changes, size int, floor time.Time) error {
 	item := c.Pool
 	item.Size = size
-	err = p.sweep(ctx, item.Groups(), &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
+	return p.sweep(ctx, item.Groups(), &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
 		return s.seedGroup(ctx, c, item, n, g, floor, func(l protocol.Lease) error {
 			if l.NodeID < c.Pool.Size {
 				return nil
 			}
-			s.mu.Lock()
-			existed[l.NodeID] = true
-			s.mu.Unlock()
 			return s.begin(ctx, c, item, l)
 		})
 	})
-	return existed, err
 }
 
 // begin makes sure that a node ID that is about to be added to a pool begins at the
@@ -197,13 +191,13 @@ func (p *Pool) settleOnce(ctx context.Context, c *Changes, groups int, floor tim
 				s.mu.Unlock()
 			}
 		}
-		return s.seedGroup(ctx, c, item, n, g, floor, nil)
+		return s.seedGroup(ctx, c, item, n, g, floor, func(l protocol.Lease) error { return s.beginLater(ctx, c, item, l) })
 	})
 	return refused, err
 }
 
-// seedGroup creates, in random order, the missing node IDs of one group, and calls each,
-// if it is not nil, for all others. No node ID can be used before the pool's floor. A node
+// seedGroup creates, in random order, the missing node IDs of one group, and calls each for
+// all others. No node ID can be used before the pool's floor. A node
 // ID that needs a larger width cannot be used before that width begins, either.
 //
 // If a write is refused, another process is seeding as well. In that case, seedGroup reads
@@ -214,10 +208,9 @@ func (s *sweep) seedGroup(ctx context.Context, c *Changes, item protocol.PoolIte
 	there := map[int]bool{}
 	for {
 		for _, l := range g.Leases {
-			if there[l.NodeID] = true; each != nil {
-				if err := each(l); err != nil {
-					return err
-				}
+			there[l.NodeID] = true
+			if err := each(l); err != nil {
+				return err
 			}
 		}
 		// Invariant (S1): a foreign item is not the item of a node ID. Otherwise the node ID would be
@@ -231,7 +224,7 @@ func (s *sweep) seedGroup(ctx context.Context, c *Changes, item protocol.PoolIte
 		for _, i := range rand.Perm(max(high-low, 0)) {
 			if node := low + i; !there[node] && applied {
 				there[node] = true
-				if applied, err = s.do(ctx, item.SeedOf(node, floor), &c.Seeded); err != nil {
+				if applied, err = s.do(ctx, protocol.SeedOf(item, node, floor), &c.Seeded); err != nil {
 					return err
 				}
 			}

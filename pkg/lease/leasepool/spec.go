@@ -43,6 +43,10 @@ type Spec struct {
 	// about 20 s longer for each doubling beyond 512 node IDs. Narrow cannot be changed
 	// later.
 	Narrow bool
+	// From is the size that the pool must still have when it is resized. If it has another one,
+	// Resize returns an error and changes nothing. With the default, 0, Resize accepts any
+	// size. Seed ignores From.
+	From int
 
 	kept time.Time // the floor that the pool keeps
 }

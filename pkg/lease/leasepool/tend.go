@@ -71,7 +71,7 @@ func (p *Pool) tend(ctx context.Context) (Changes, error) {
 	if err != nil {
 		return c, err
 	}
-	if _, last := item.GroupsOpen(); last+1 < item.UsableGroups() {
+	if _, last := item.GroupsOpen(); last+1 < protocol.UsableGroups(item) {
 		g, err := p.glance(ctx, last)
 		if err != nil {
 			return c, err

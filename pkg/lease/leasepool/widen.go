@@ -98,7 +98,7 @@ func (p *Pool) beginWiden(ctx context.Context, c *Changes, slack time.Duration) 
 			return false, fmt.Errorf("lease: pool %q cannot change its width: node %d is reserved until %s, and the width changes only after all reservations: use another pool", p.Name, l.NodeID, protocol.Stamp(l.ReservedUntil))
 		}
 	}
-	begin := c.Pool.Begin(leases, now, slack)
+	begin := protocol.NextTry(c.Pool, leases, now, slack)
 	if c.Pool, err = p.change(ctx, begin); err != nil {
 		return false, err
 	}
@@ -189,7 +189,7 @@ func (p *Pool) grow(ctx context.Context, c *Changes, size int) error {
 		return nil
 	}
 	for {
-		w, some := c.Pool.Missing(size)
+		w, some := protocol.Missing(c.Pool, size)
 		if !some {
 			break
 		}
@@ -203,5 +203,5 @@ func (p *Pool) grow(ctx context.Context, c *Changes, size int) error {
 		}
 		c.Pool = item
 	}
-	return p.settle(ctx, c, c.Pool.UsableGroups(), time.Now(), nil)
+	return p.settle(ctx, c, protocol.UsableGroups(c.Pool), time.Now(), nil)
 }

@@ -50,12 +50,12 @@ func TestWidenBesideAResize(t *testing.T) {
 						t.Error(res, err)
 					}
 				}
-				late := item(t, s).SeedOf(400, time.Now()) // its holder may not have read of any try
+				late := protocol.SeedOf(item(t, s), 400, time.Now()) // its holder may not have read of any try
 				if res, err := s.Write(t.Context(), late); err != nil || !res.Applied {
 					t.Error(res, err)
 				}
 				if other {
-					begin := item(t, s).Begin(nil, time.Now(), time.Minute)
+					begin := protocol.NextTry(item(t, s), nil, time.Now(), time.Minute)
 					if res, err := s.WritePool(t.Context(), begin); err != nil || !res.Applied {
 						t.Error(res, err)
 					}

@@ -112,7 +112,7 @@ var leaseMutants = []mutant{
 	{"eventual replication starts", store, `if replicated(out.Table) &&`, `if false &&`, leaseOwn},
 	{"a claim is believed although its lease is over", claim, `case t != nil && t.Held(a.clock.Monotonic()):`, `case t != nil:`, leaseOwn},
 	{"use before not_before", agent, `case a.earlyBy() > 0:`, `case false:`, leaseOwn},
-	{"start returns before not_before", start, `case left <= 0:`, `case left <= time.Hour:`, leaseOwn},
+	{"start returns before not_before", start, `a.over == nil && a.earlyBy() <= 0`, `a.over == nil && a.earlyBy() <= time.Hour`, leaseOwn},
 	{"no fence at a close", closing, `last := a.timeline.Close()`, `last := a.timeline.Now()`, leaseOwn},
 	{"use goes on after a release", agent, `	case a.closing:
 		return Lease{}, ErrClosed

@@ -41,12 +41,20 @@ var agentMutants = []mutant{
 	{"a part of a group counts as all of it", "pkg/lease/claim.go", `		if part.Whole() {
 			o.Merge(one)`, `		if true {
 			o.Merge(one)`, herdsOwn},
-	{"a part of a group reaches into the next", "internal/protocol/dynamodb.go", `if !part.Whole() && n >= end {`, `if !part.Whole() && n > end+GroupSize {`, protocolOwn},
+	{"a part of a group reaches into the next", "internal/protocol/dynamodb.go", `if last = n; !part.Whole() && n >= end {`, `if last = n; !part.Whole() && n > end+GroupSize {`, protocolOwn},
 	{"opening groups needs a read that is answered", "pkg/lease/pool.go", `case permanent(err) || errors.As(err, &corrupt) || ctx.Err() != nil:`, `case err != nil || errors.As(err, &corrupt):`, herdsOwn},
 	{"a node ID that was claimed by a wrong clock is kept", agent, `a.term.Lease.NotBefore.Sub(wall) > a.latest`, `a.term.Lease.NotBefore.Sub(wall) > 1000*time.Hour+a.latest`, clocksOwn},
 	{"an old page is believed twice", "internal/tenure/search.go", `known && now-at < oldest`, `known && now-at < 0`, leaseOwn},
 	{"a suspension whose end was dropped goes on", "pkg/lease/leaseotel/metrics.go", `if e.Left > 0 {`, `if false {`, "./pkg/lease/leaseotel"},
 	{"a read of the pool counts as a claim", "pkg/lease/leaseotel/metrics.go", `lease.EventUnanswered && claiming:`, `lease.EventUnanswered && (claiming || true):`, "./pkg/lease/leaseotel"},
+	{"a node ID that expired is not released before another claim", renew, `	a.giveUp(ctx, lost)
+`, ``, outagesOwn},
+	{"a loss during the start ends the agent", "pkg/lease/start.go", `	a.starting = true`, `	a.starting = false`, clocksOwn},
+	{"a loss after the start does not end the agent", "pkg/lease/start.go", `		a.starting = false
+	}
+	return !a.starting`, `		return true
+	}
+	return false`, clocksOwn},
 	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, outagesOwn},
 	{"a start does not wait for errors to pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if true {`, leaseOwn},
 	{"a start waits for what cannot pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if err == nil || left <= 0 {`, leaseOwn},

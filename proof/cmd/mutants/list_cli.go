@@ -20,6 +20,7 @@ var cliMutants = []mutant{
 	{"cli: times in the past are taken", "cmd/nodelease/id_read.go", `case t.Before(now):
 		return t, usagef("%s %s: %s is in the past`, `case t.Year() < 1:
 		return t, usagef("%s %s: %s is in the past`, cliOwn},
+	{"cli: a node ID that was never held has a last holder", "cmd/nodelease/inspect.go", `once the reserved time has passed`, `once the time that its last holder reserved has passed`, cliOwn},
 	{"cli: a resize that shrinks does not ask", "cmd/nodelease/resize.go", `if t.dry || spec.Size < item.Size {`, `if t.dry {`, cliOwn},
 	{"cli: a release of a later version is not refused", "cmd/nodelease/release.go", `if l.Version != version {`, `if l.Version > version {`, cliOwn},
 	{"cli: a followed list has no pool", "cmd/nodelease/follow.go", `pool: pool, item: read,`, `pool: pool, item: nil,`, cliOwn},
@@ -34,7 +35,7 @@ var cliMutants = []mutant{
 	{"cli: doctor counts the reaper's items as retired node IDs", "cmd/nodelease/doctor_pool.go", `err == nil && numberIn(i, "node_id") >= 0`, `err == nil || part != ""`, cliOwn},
 	{"cli: hex without letters is decimal", "cmd/nodelease/id_read.go", `return []string{"decimal", "hex"}`, `return []string{"decimal"}`, cliOwn},
 	{"cli: a question has no end", "cmd/nodelease/confirm.go", `case <-r.ctx.Done():`, `case <-context.Background().Done():`, cliOwn},
-	{"cli: a resize retires what it has not shown", "cmd/nodelease/resize.go", `} else if now.Size != item.Size {`, `} else if now.Size < 0 {`, cliOwn},
+	{"cli: a resize retires what it has not shown", "cmd/nodelease/resize.go", `spec.From = item.Size`, `spec.From = 0`, cliOwn},
 	{"cli: a dry run forgets what a narrow pool has room for", "cmd/nodelease/resize.go", `if narrow(c.Pool) { // a resize first`, `if false { // a resize first`, cliOwn},
 	{"cli: a raise to a time that has passed means now", "cmd/nodelease/raise.go", `if ahead && until.Before(time.Now()) {`, `if ahead && until.IsZero() {`, cliOwn},
 	{"cli: a raise is silent about what it creates", "cmd/nodelease/raise.go", `if n == 0 {`, `if n >= 0 {`, cliOwn},

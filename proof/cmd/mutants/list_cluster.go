@@ -153,6 +153,10 @@ var clusterMutants = []mutant{
 			err`, `if false {
 			err`, clusterOwn},
 	{"postgres: a fleet runs Schema at once", pgFile, `SELECT pg_advisory_xact_lock(5278920123347); -- for`, `-- for`, pgOwn},
+	{"postgres: the first heartbeat may arrive at any time", pgBeat, `	if v.now.IsZero() {`, `	if v.now.IsZero() {
+		return nil, nil
+	}
+	if false {`, pgOwn},
 	{"postgres: a dropped session is recorded", pgBeat, `WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)`, `WHERE true`, pgOwn},
 	{"postgres: an older lease's heartbeat is recorded", pgBeat, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)`, ``, pgOwn},
 	{"postgres: changes are read from the latest transaction on", pgBeat, `txid_snapshot_xmin(`, `txid_snapshot_xmax(`, pgOwn},

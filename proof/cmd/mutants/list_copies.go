@@ -7,7 +7,7 @@ var copyMutants = []mutant{
 	{"a copy's renewal is taken for a mark", term, `case !a.Write.Follows(cur.ReservedUntil):`, `case false:`, leaseOwn},
 	{"a renewal forgets its attempts without an answer", term, `confirmed, asked := t.stored[0].until, t.unanswered()`, `confirmed, asked := t.stored[0].until, t.unanswered()[:0]`, leaseOwn},
 	{"a condition grows for as long as nobody answers", term, `full := len(t.stored) > mostAsked`, `full := false`, leaseOwn},
-	{"trust in more than a full condition reserves", term, `if full || !known.Cap().IsZero() {`, `if !known.Cap().IsZero() {`, leaseOwn},
+	{"trust in more than a full condition reserves", term, `if full || !protocol.Cap(known).IsZero() {`, `if !protocol.Cap(known).IsZero() {`, leaseOwn},
 	{"what an outage left short waits for the next renewal", renew, `	if at.Again {
 		a.RenewNow()
 	}

@@ -56,5 +56,5 @@ var edgeMutants = []mutant{
 		return cluster.Snapshot{}, failed`, pgOwn},
 	{"the end of a canceled statement has no reason", pgFile, `!errors.Is(err, ended) {`, `false {`, pgOwn},
 	{"a late heartbeat in PostgreSQL revives its session", pgBeat, `		AND ($11::timestamptz IS NULL OR clock_timestamp() <= $11)`, `		AND ($11::timestamptz IS NULL OR true)`, pgOwn},
-	{"a heartbeat in PostgreSQL is late by a clock that was set", pgBeat, `own < 0 && late != nil {`, `own < 0 && false {`, pgOwn},
+	{"a heartbeat in PostgreSQL is late by a clock that was set", pgBeat, `own < 0 && known {`, `own < 0 && known && false {`, pgOwn},
 }

@@ -35,5 +35,6 @@ var pageMutants = []mutant{
 	{"demo: a tiny terminal ends the demo", "cmd/nodelease/internal/demo/render.go", `full := int(float64(max(0, width-2)) *`, `full := int(float64(width-2) *`, "./cmd/nodelease/internal/demo"},
 	{"cli: text of others begins a line", "cmd/nodelease/terminal.go", `b.WriteString(ansi.Truncate(word, room, "") + "\n" + strings.Repeat(" ", indent))`, `b.WriteString(ansi.Truncate(word, room, "") + "\n")`, cliOwn},
 	{"local: a name that anybody can register is answered", "internal/local/local.go", `!strings.Contains(strings.TrimSuffix(name, "."), ".") ||`, `name != "" ||`, "./internal/local"},
+	{"local: a name that leads elsewhere is listened on", "internal/local/listen.go", `!ok || !a.IP.IsLoopback()`, `!ok || a.IP == nil`, "./internal/local"},
 	{"local: a server without a page answers pages", "internal/local/local.go", `if !(g.Page && origin == "http://"+r.Host) {`, `if origin != "http://"+r.Host {`, "./internal/local"},
 }

@@ -59,13 +59,11 @@ var poolMutants = []mutant{
 		})
 	})
 	return left, err`, poolOwn},
-	{"a resize leaves node IDs that it created before a raise", seed, `			return s.begin(ctx, c, item, l)
-		})
-	})
-	return existed, err`, `			return nil
-		})
-	})
-	return existed, err`, poolOwn},
+	{"a resize leaves node IDs that it created before a raise", seed, `if l.NodeID < c.Pool.Size {`, `if l.NodeID < c.Pool.Size || item.Size > 0 {`, poolOwn},
+	{"a resize does not mind requests for node IDs that it created", resize, `return node >= min(from, s.Size) && node < max(from, s.Size)`, `return node >= s.Size && node < from`, poolOwn},
+	{"a new floor misses what an earlier run creates", "pkg/lease/leasepool/floor.go", `case c.existed == nil || c.existed[l.NodeID]:`, `case c.existed == nil || c.existed[l.NodeID] || item.Size > 0:`, poolOwn},
+	{"a new floor is silent about a claim before it", "pkg/lease/leasepool/floor.go", `case l.Version > 0 && l.NotBefore.Before(item.Floor):`, `case l.Version < 0:`, poolOwn},
+	{"a resize forgets what existed before its floor", resize, `if c.existed = existed; err == nil`, `if c.existed = nil; existed != nil && err == nil`, poolOwn},
 	{"a resize does not notice a raise", resize, `(created == nil || !created.Equal(c.Pool.Floor))`, `created == nil`, poolOwn},
 	{"seeds of other sizes leave retired node IDs", seed, `if err == nil && left {`, `if err == nil && left && false {`, poolOwn},
 	{"a seed retires node IDs of a pool that does not exist yet", seed, `	if err == nil && fresh {
@@ -74,6 +72,7 @@ var poolMutants = []mutant{
 		left, err = p.found(ctx, &c, s.Floor)
 	}
 	if err == nil {`, poolOwn},
+	{"a resize ignores the size from which it was asked for", resize, `if s.From != 0 && s.From != from {`, `if s.From < 0 {`, poolOwn},
 	{"a resize forgets the requests of an earlier one", seed, `moved != nil && moved(l.NodeID) && l.Resize < item.Revision {`, `moved != nil && false {`, poolOwn},
 	{"a raise leaves node IDs to be created", "pkg/lease/leasepool/raise.go", `		return s.seedGroup(ctx, &c, item, n, g, to, func(l protocol.Lease) error { return s.raise(ctx, &c, l, to) })
 `, `		for _, l := range g.Leases {

@@ -40,7 +40,7 @@ var poolItemMutants = []mutant{
 	{"a hint takes back what the agent knows", "pkg/lease/pool.go", `card.Revision < a.pool.Revision || `, ``, herdsOwn},
 	{"a hint is believed where a strong read is needed", "pkg/lease/claim.go", `if seen.Free < 0 && a.hinted {`, `if false {`, leaseOwn},
 	{"a hint is believed while the width changes", "internal/protocol/card.go", `return enough && p.Widening.State != WidenOpen`, `return enough`, herdsOwn},
-	{"a layout counts before the claim by a card that is not final", "pkg/lease/pool.go", `	if p.FinalLayout() != nil {
+	{"a layout counts before the claim by a card that is not final", "pkg/lease/pool.go", `	if protocol.FinalLayout(p) != nil {
 		l.final.Store(&p)
 	}`, `	if p.Layout != nil {
 		l.final.Store(&p)
@@ -72,7 +72,7 @@ var poolItemMutants = []mutant{
 		values: attributes{":revision": num(w.Revision)},`, stores},
 	{"the layout changes although a node ID was claimed", poolLayout, `if n.Version > 0 {`, `if n.Version > 1 {`, poolOwn},
 	{"a resize beyond the layout", resizing, `		if err := fitsLayout(c.Pool, size); err != nil {
-			return nil, err
+			return err
 		}
 `, ``, poolOwn},
 	{"a resize beyond the layout begins", resizing, `	if err := fitsLayout(c.Pool, s.Size); err != nil {
@@ -87,7 +87,7 @@ var poolItemMutants = []mutant{
 	{"a seed opens one group whatever the expectation", "pkg/lease/leasepool/spec.go", `max(openAtFirst(s.Size), room)`, `openAtFirst(s.Size)`, poolOwn},
 	{"a narrow pool begins with one group whatever the expectation", "pkg/lease/leasepool/spec.go", `max(s.ExcludeBelow/protocol.GroupSize+1, room)`, `s.ExcludeBelow/protocol.GroupSize + 1`, poolOwn},
 	{"a narrow pool keeps its width when more are expected", "pkg/lease/leasepool/expect.go", `!wider || c.Pool.OpenGroups == before && !short {`, `true || wider || c.Pool.OpenGroups == before && !short {`, poolOwn},
-	{"groups are opened one by one", "internal/protocol/pool.go", `max(next, min(2*(last+1)-first, p.UsableGroups()))`, `max(next, min(next, 2*(last+1)-first, p.UsableGroups()))`, stores},
+	{"groups are opened one by one", "internal/protocol/pool.go", `max(next, min(2*(last+1)-first, UsableGroups(p)))`, `max(next, min(next, 2*(last+1)-first, UsableGroups(p)))`, stores},
 	{"a narrow pool gives a bit away when it doubles", "internal/protocol/pool.go", `p.Narrow() && to > next &&`, `false && p.Narrow() && to > next &&`, stores},
 	{"the first renewal is as late as it may be", "internal/tenure/length.go", `max(min(every+every/2, trust*2/3), 0)`, `max(every+every/2, 0)`, leaseOwn},
 	{"a fleet renews in step after its start", "pkg/lease/start.go", `a.begun, a.stepped = t, nil, false, false, true`, `a.begun, a.stepped = t, nil, false, false, false`, leaseOwn},

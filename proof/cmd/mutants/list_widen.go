@@ -13,7 +13,7 @@ var widenMutants = []mutant{
 `, ``, stores},
 	{"mark skips what is missing", dynamo, `onlyIf: "attribute_not_exists(pool_group) OR version`, `onlyIf: "version`, stores},
 	{"a claimant waits for a dead widener", "pkg/lease/claim.go", `		a.uncap(ctx, a.clock.Wall()) // a`, `		// a`, poolOwn},
-	{"no cap while a try is open", widening, `if end := p.Cap(); !end.IsZero() && until.After(end) {`, `if end := p.Cap(); false && until.After(end) {`, poolOwn},
+	{"no cap while a try is open", widening, `if end := Cap(p); !end.IsZero() && until.After(end) {`, `if end := Cap(p); false && until.After(end) {`, poolOwn},
 	{"the cap lowers what was asked for", term, `if t.Stuck(known) {`, `if false {`, poolOwn},
 	{"trust is not shortened by the cap", term, `m0 -= t.missing(w0, want.Lease)`, `_ = t.missing(w0, want.Lease)`, poolOwn},
 	{"commit although a mark was refused", widener, `	return ErrReserved

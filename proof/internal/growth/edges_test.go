@@ -311,7 +311,7 @@ func marked(t *testing.T, s *fixture.Network, held protocol.Lease) *protocol.Wid
 	if err != nil {
 		t.Error(err)
 	}
-	p = poolWrite(t, s, p.Begin([]protocol.Lease{held}, time.Now(), 33*time.Second))
+	p = poolWrite(t, s, protocol.NextTry(p, []protocol.Lease{held}, time.Now(), 33*time.Second))
 	w := protocol.NewWidener(p)
 	for n := p.ExcludeBelow; n < p.ExistBelow; n++ {
 		m := w.Mark(n, time.Now())

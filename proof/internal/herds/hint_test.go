@@ -184,7 +184,7 @@ func TestWhoWritesCards(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range protocol.Cards {
-				if card, err := s.Card(t.Context(), "orders", n); err != nil || item.Behind(card) || card.Revision != item.Revision {
+				if card, err := s.Card(t.Context(), "orders", n); err != nil || protocol.Behind(item, card) || card.Revision != item.Revision {
 					t.Errorf("after %s card %d is %+v, %v, want revision %d", what, n, card, err, item.Revision)
 				}
 			}

@@ -21,7 +21,10 @@ func Listen(addr string) (net.Listener, error) {
 	if !local.Loopback(host) {
 		return nil, fmt.Errorf("address %q is not on the loopback interface, and the page has no access control: use 127.0.0.1, and a tunnel (ssh -L) from elsewhere", addr)
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := local.Listen(addr)
+	if errors.Is(err, local.ErrElsewhere) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w: choose another port (0 chooses a free one)", addr, err)
 	}

@@ -1,0 +1,84 @@
+package outages_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// expiring starts the only holder of a pool, which stops at its deadline and then claims
+// another node ID. The answers to its renewals are lost, so the table shows a lease that ends
+// a minute after the deadline. From then on, nothing is answered until the function is called.
+func expiring(t *testing.T, s *fixture.Network) (a *lease.Agent, ev *fixture.Events, end func()) {
+	ev = new(fixture.Events)
+	cfg := fixture.Config(s)
+	cfg.TTL, cfg.OnExpiry, cfg.OnLost, cfg.OnEvent = time.Minute, lease.Stop, lease.Reacquire, ev.Add
+	a = fixture.Start(t, cfg)
+	s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+		if _, ok := w.(protocol.Renew); ok {
+			return fixture.Lose(ctx, do)
+		}
+		return fixture.Hang(ctx)
+	})
+	return a, ev, func() {
+		s.On(func(_ context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			return do()
+		})
+	}
+}
+
+// A lease ended at its deadline in an outage. After the outage, its node ID is released at
+// once, and can be claimed again, also if the last renewal reached the table.
+func TestNodeIDIsReleasedAfterItsDeadline(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		a, ev, end := expiring(t, s)
+		g := fixture.IDs(t, a)
+		before, err := g.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fixture.Wait(70 * time.Second)
+		if n := len(ev.Of(lease.EventLost)); n != 1 {
+			t.Fatalf("got %d losses, want 1", n)
+		}
+		if l := fixture.Item(t, s, 0); time.Until(l.ExpiresAt) < 30*time.Second {
+			t.Fatalf("got a lease until %v, want one that goes on", l.ExpiresAt)
+		}
+		end()
+		fixture.Wait(5 * time.Second)
+		if l, err := a.Lease(); err != nil || l.Version != 2 {
+			t.Errorf("after the outage: got %+v, %v, want the second version", l, err)
+		}
+		if after, err := g.Next(); err != nil || after <= before {
+			t.Errorf("got %d after %d, %v", after, before, err)
+		}
+		if n := len(ev.Of(lease.EventReleased)); n != 1 {
+			t.Errorf("got %d releases, want 1", n)
+		}
+	})
+}
+
+// Close ends an agent that waits for the answer to such a release, and releases the node ID
+// itself.
+func TestCloseWhileANodeIDIsReleased(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		a, ev, end := expiring(t, s)
+		fixture.Wait(70 * time.Second)
+		end()
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if l := fixture.Item(t, s, 0); l.Holder != "" {
+			t.Errorf("got %+v, want it released", l)
+		}
+		if kinds := ev.Kinds(lease.EventReleased, lease.EventNotReleased); len(kinds) != 1 || kinds[0] != lease.EventReleased {
+			t.Errorf("got the events %v, want one release", kinds)
+		}
+	})
+}

@@ -299,6 +299,36 @@ func TestRegisterBesideABrokenList(t *testing.T) {
 	}
 }
 
+// A list that was broken by hand after its holder has registered keeps no call waiting that
+// withdraws what the holder offers, or a part of it.
+func TestLeaveBesideABrokenList(t *testing.T) {
+	for name, by := range map[string]attributes{"corrupt": {"places": str("by hand")}, "a version that is too high": {}} {
+		t.Run(name, func(t *testing.T) {
+			client, table, s, a := oneHolder(t)
+			var log logged
+			d := directory(t, Config{Store: s, Pool: "orders", Logger: log.logger()})
+			register(t, d, a, Service{"a", at(1)}, Service{"b", at(1)})
+			broken := raw(t, client, table, "orders#registered", a.NodeID())
+			broken["version"] = &types.AttributeValueMemberN{Value: "9"}
+			maps.Copy(broken, by)
+			if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if err := d.Leave(ctx, a); err != nil {
+				t.Errorf("Leave: %v, want no wait for the list", err)
+			}
+			reader := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
+			wantPorts(t, service(t, reader, "a"))
+			wantPorts(t, service(t, reader, "b"))
+			if got := strings.Count(log.String(), "a corrupt list stays"); got != 1 {
+				t.Errorf("got %d lines about the broken list, want 1: %s", got, log.String())
+			}
+		})
+	}
+}
+
 // canceling is a logger that cancels a context when something is logged.
 type canceling struct {
 	slog.Handler

@@ -13,7 +13,7 @@ var discoveryMutants = []mutant{
 	{"discovery: what others read is believed of newer entries", "pkg/discovery/live.go", `r.Version > h[r.NodeID].version`, `r.Version < 0`, discoveryOwn},
 	{"discovery: what was read too early is left for others", "pkg/discovery/shared.go", `h[e.NodeID].version < e.Version`, `e.Version < 0`, discoveryOwn},
 	{"discovery: what others read with a clock ahead stays good", "pkg/discovery/shared.go", `age >= 0 && age < d.cfg.MaxAge`, `age < d.cfg.MaxAge`, discoveryOwn},
-	{"discovery: entries before their list", "pkg/discovery/registrar.go", `if err := r.list(wanted); r.isBroken`, `if err := error(nil); r.isBroken`, discoveryOwn},
+	{"discovery: entries before their list", "pkg/discovery/registrar.go", `r.besideList(r.list(wanted))`, `r.besideList(nil)`, discoveryOwn},
 	{"discovery: the list forgets what is not taken back yet", "pkg/discovery/registrar.go", `	for _, text := range old.Places {`, `	for _, text := range old.Places[:0] {`, discoveryOwn},
 	{"discovery: an agent of another pool registers", "pkg/discovery/directory.go", `case agent.Pool() != d.cfg.Pool:`, `case agent.Pool() == "":`, discoveryOwn},
 	{"discovery: the list names what was withdrawn", "pkg/discovery/registrar.go", `len(r.listed) > len(all)) {`, `len(wanted) == 0) {`, discoveryOwn},
@@ -24,7 +24,8 @@ var discoveryMutants = []mutant{
 	{"discovery: an entry with a version that is too high keeps its node ID from registering", "pkg/discovery/registrar.go", `newer.now.Version > r.session.version && r.held()`, `false`, discoveryOwn},
 	{"discovery: a broken entry keeps its node ID from other places", "pkg/discovery/registrar.go", `				kept[p] = err
 				continue`, `				return nil, err`, discoveryOwn},
-	{"discovery: a broken list keeps its node ID from registering", "pkg/discovery/registrar.go", `	if err := r.list(wanted); r.isBroken(err) {`, `	if err := r.list(wanted); false {`, discoveryOwn},
+	{"discovery: a broken list keeps its node ID from registering", "pkg/discovery/registrar.go", `r.besideList(r.list(wanted))`, `r.list(wanted)`, discoveryOwn},
+	{"discovery: a broken list keeps its node ID from leaving", "pkg/discovery/registrar.go", `r.besideList(r.writeList(all))`, `r.writeList(all)`, discoveryOwn},
 	{"discovery: a broken list is never written again", "pkg/discovery/registrar.go", `r.listed, r.unlisted = all, false`, `r.listed = all`, discoveryOwn},
 	{"discovery: a broken entry keeps other calls waiting", "pkg/discovery/registrar.go", `done = done && offered[p] == nil`, `done = done && p == ""`, discoveryOwn},
 	{"discovery: a holder counts on from a revision that is too high", "pkg/discovery/table.go", `max(r.Version, r.Revision) > maxShared`, `max(r.Version, r.Revision) < 0`, discoveryOwn},

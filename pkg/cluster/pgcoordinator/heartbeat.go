@@ -3,6 +3,7 @@ package pgcoordinator
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -165,8 +166,11 @@ func (v *view) ask(ctx context.Context, db DB, m cluster.Member, late *time.Time
 		return nil, -1, err
 	}
 	changes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (change, error) {
-		o := change{Member: cluster.Member{Cluster: m.Cluster}}
-		err := row.Scan(&o.key, &o.Name, &o.NodeID, &o.SessionID, &o.Version, &o.Metadata, &o.alive, &o.horizon, &o.cursor, &o.since)
+		o, metadata := change{Member: cluster.Member{Cluster: m.Cluster}}, []byte(nil)
+		err := row.Scan(&o.key, &o.Name, &o.NodeID, &o.SessionID, &o.Version, &metadata, &o.alive, &o.horizon, &o.cursor, &o.since)
+		// Invariant (liveness): a row whose metadata no node writes ends no heartbeat. It is no
+		// member.
+		o.alive = o.alive && json.Unmarshal(metadata, &o.Metadata) == nil
 		return o, err
 	})
 	return changes, slices.IndexFunc(changes, func(o change) bool { return o.horizon != nil }), err

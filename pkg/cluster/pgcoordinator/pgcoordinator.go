@@ -10,6 +10,7 @@ package pgcoordinator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -138,9 +139,13 @@ func (c *Coordinator) Known(ctx context.Context, clusterName string) (map[string
 	}
 	all := map[string]cluster.Versions{}
 	var key string
-	var known cluster.Versions
-	_, err = pgx.ForEachRow(rows, []any{&key, &known}, func() error {
-		all[key], known = known, nil
+	var text []byte
+	_, err = pgx.ForEachRow(rows, []any{&key, &text}, func() error {
+		// Invariant (liveness): a row that no node writes keeps nobody from reading the others.
+		var known cluster.Versions
+		if json.Unmarshal(text, &known) == nil {
+			all[key] = known
+		}
 		return nil
 	})
 	if err != nil {

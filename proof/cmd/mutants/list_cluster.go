@@ -157,6 +157,12 @@ var clusterMutants = []mutant{
 	{"postgres: an older lease's heartbeat is recorded", pgBeat, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)`, ``, pgOwn},
 	{"postgres: changes are read from the latest transaction on", pgBeat, `txid_snapshot_xmin(`, `txid_snapshot_xmax(`, pgOwn},
 	{"postgres: a row that no node writes is a member", pgBeat, `o.alive && o.Validate() == nil; o.alive`, `o.alive && o.key != ""; o.alive`, pgOwn},
+	{"postgres: broken metadata ends a heartbeat", pgBeat, `o.alive = o.alive && json.Unmarshal(metadata, &o.Metadata) == nil`, `if o.alive && err == nil {
+			err = json.Unmarshal(metadata, &o.Metadata)
+		}`, pgOwn},
+	{"postgres: broken known versions end a read", pgFile, `if json.Unmarshal(text, &known) == nil {`, `if err := json.Unmarshal(text, &known); err != nil {
+			return err
+		} else {`, pgOwn},
 	{"postgres: nobody falls silent", pgBeat, `AND (SELECT since FROM now) > 0`, `AND false`, pgOwn},
 	{"postgres: another session is no change", pgBeat, `WHEN (m.name, m.node_id, m.session_id, m.metadata) = (excluded.name, excluded.node_id, excluded.session_id, excluded.metadata)`, `WHEN (m.name, m.node_id, m.metadata) = (excluded.name, excluded.node_id, excluded.metadata)`, pgOwn},
 	{"postgres: a member that was suspended reads changes alone", pgBeat, `AND $10 > horizon - $8::interval THEN`, `THEN`, pgOwn},

@@ -118,8 +118,8 @@ final class Sidecar implements AutoCloseable {
             Answer answer = new Answer(Integer.parseInt(head.substring(9, 12)), new String(in.array(), end + 4, length, StandardCharsets.UTF_8));
             whole = keep && in.position() == end + 4 + length;
             return answer;
-        } catch (NumberFormatException e) {
-            throw new IOException("an answer that is not the sidecar's", e);
+        } catch (IllegalArgumentException e) { // that of a host without an address is none of the IOExceptions
+            throw new IOException(e instanceof NumberFormatException ? "an answer that is not the sidecar's" : "an address that cannot be used: " + e, e);
         } finally {
             if (watch.complete(null) && whole) {
                 channel = c;

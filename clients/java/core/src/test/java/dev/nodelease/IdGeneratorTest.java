@@ -96,6 +96,17 @@ class IdGeneratorTest {
         }
     }
 
+    /** While the name of its host has no address, a sidecar is unavailable like one that does not answer. */
+    @Test
+    void aHostWithoutAnAddress() {
+        String host = "x".repeat(64); // too long for a label, so that no name server is asked
+        try (IdGenerator ids = new IdGenerator("http://" + host + ":7373", Duration.ofMillis(50))) {
+            NodeleaseException e = assertThrows(NodeleaseException.class, ids::next);
+            assertInstanceOf(NodeleaseException.SidecarUnavailable.class, e);
+            assertTrue(ids.failures() > 1, "the call was not sent again");
+        }
+    }
+
     @Test
     void aTimeoutWithoutEnd() throws Exception {
         HttpServer server = sidecar();

@@ -276,20 +276,24 @@ public final class IdGenerator implements AutoCloseable {
         }
     }
 
-    // Several processes may start from one checkpoint: it contains no block and no connection, and
-    // no ID is made between the two calls.
+    // Several processes may start from one checkpoint: it contains no block, no connection and no open
+    // device, which CRaC refuses, and no ID is made between the two calls.
 
     void beforeCheckpoint() {
         locked(() -> {
             checkpoint = true;
             drop();
             sidecar.close();
+            clocks.close();
         });
     }
 
     void afterRestore() {
         locked(() -> {
             checkpoint = false;
+            if (!closed) {
+                clocks.open();
+            }
             drop();
             name = token();
             restored.signalAll();

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
@@ -19,6 +20,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import jdk.crac.Core;
 import jdk.crac.Resource;
 import org.junit.jupiter.api.Test;
@@ -204,6 +206,44 @@ class IdGeneratorTest {
             assertEquals(3, ids.issued());
         } finally {
             server.stop(0);
+        }
+    }
+
+    /** CRaC refuses a checkpoint while a file is open, and may restore it on a machine without the device. */
+    @Test
+    void aCheckpointHasNoOpenDevice(@TempDir Path dir) throws Exception {
+        Path path = dir.resolve("vmclock0");
+        device(path, 0x4b4c4356, 1 << 8, 7);
+        HttpServer server = sidecar();
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1), new Adapter.Manual(path))) {
+            long id = ids.next();
+            assertTrue(isOpen(path));
+            ids.beforeCheckpoint();
+            assertTrue(!isOpen(path), "the checkpoint would fail");
+            ids.afterRestore();
+            assertEquals(id + 10, ids.next());
+            assertTrue(isOpen(path));
+            device(path, 0x4b4c4356, 1 << 8, 8);
+            assertEquals(id + 20, ids.next(), "an ID of a block of before the restore of the machine");
+            ids.beforeCheckpoint();
+            Files.delete(path);
+            ids.afterRestore();
+            assertEquals(id + 30, ids.next());
+        } finally {
+            server.stop(0);
+        }
+    }
+
+    /** Whether this process has a file open, as Linux says. */
+    private static boolean isOpen(Path path) throws Exception {
+        try (Stream<Path> all = Files.list(Path.of("/proc/self/fd"))) {
+            return all.anyMatch(fd -> {
+                try {
+                    return Files.readSymbolicLink(fd).equals(path.toRealPath());
+                } catch (IOException e) {
+                    return false; // closed meanwhile
+                }
+            });
         }
     }
 

@@ -19,6 +19,7 @@ import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import jdk.crac.Core;
@@ -106,6 +107,32 @@ class IdGeneratorTest {
             NodeleaseException e = assertThrows(NodeleaseException.class, ids::next);
             assertInstanceOf(NodeleaseException.SidecarUnavailable.class, e);
             assertTrue(ids.failures() > 1, "the call was not sent again");
+        }
+    }
+
+    /** A request that waits for its answer has not failed: the metric would go back with the answer. */
+    @Test
+    void aRequestInFlightHasNotFailed() throws Exception {
+        HttpServer server = sidecar();
+        server.removeContext("/v1/blocks");
+        CompletableFuture<Void> asked = new CompletableFuture<>();
+        CompletableFuture<Void> answer = new CompletableFuture<>();
+        server.createContext("/v1/blocks", exchange -> {
+            asked.complete(null);
+            answer.join();
+            exchange.sendResponseHeaders(503, -1);
+            exchange.close();
+        });
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1))) {
+            CompletableFuture<Long> call = CompletableFuture.supplyAsync(ids::next);
+            asked.join();
+            long inFlight = ids.failures();
+            answer.complete(null);
+            assertEquals(0, inFlight);
+            assertThrows(ExecutionException.class, call::get);
+            assertEquals(1, ids.failures());
+        } finally {
+            server.stop(0);
         }
     }
 

@@ -145,7 +145,9 @@ var clusterMutants = []mutant{
 	{"digest: a wrong clock is believed at the second read", digestFile, `	} else {
 		d.copies = 1 //`, `	} else {
 		d.agrees, d.copies = true, 1 //`, tableOwn},
-	{"digest: a part that comes late replaces a newer one", digestFile, `"attribute_not_exists(beat) OR beat <= :beat"`, `""`, tableOwn},
+	{"digest: a part that comes late replaces a newer one", digestFile, `NOT beat BETWEEN :next AND :most`, `NOT beat BETWEEN :most AND :most OR beat <= :next`, tableOwn},
+	{"digest: a broken beat of item 0 stays", digestFile, `sent[":seen"] = d.broken`, `sent[":seen"] = num(d.beat)`, tableOwn},
+	{"digest: a broken beat of a part stays", digestFile, `d.beat, d.lowest = 0, highBeat`, `d.beat = 0`, tableOwn},
 	{"digest: one that cannot be written fails the heartbeat", tableBeat, `return cluster.Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil`, `return cluster.Snapshot{Members: members}, d.write(ctx, b, members, now)`, tableOwn},
 	{"cluster: a late publication replaces a newer one", tableKnown, `NOT (version > :version OR (version = :version AND revision >= :revision))`, `NOT (version = :version AND revision >= :revision)`, tableOwn},
 	{"cluster: known versions are never forgotten", tableNodes, `	return c.forgetKnown(ctx, clusterName, oldest)`, `	return nil`, tableOwn},

@@ -56,6 +56,12 @@ func TestPostgreSQL(t *testing.T) {
 		if snap, err := pgcoordinator.New(db).Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: time.Minute}); !errors.Is(err, cluster.ErrDropped) {
 			t.Errorf("the heartbeat of an older lease: got %+v, %v, want ErrDropped", snap, err)
 		}
+		// After the pool was seeded again, all leases have lower versions.
+		exec(t, "UPDATE nodelease_members SET heartbeat = heartbeat - $1::interval, revision = txid_current() WHERE cluster = 'leased'", cluster.MaxClockBack)
+		m.SessionID = "of the pool that was seeded again"
+		if snap, err := pgcoordinator.New(db).Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: time.Minute}); err != nil || len(snap.Members) != 1 || !snap.Members[0].Same(m) {
+			t.Errorf("the heartbeat of an older lease, beside a record without a heartbeat for %v: got %+v, %v, want a member", cluster.MaxClockBack, snap, err)
+		}
 	})
 	t.Run("nodes", func(t *testing.T) { nodes(t, pgcoordinator.New(db)) })
 }

@@ -329,6 +329,31 @@ func TestLeaveBesideABrokenList(t *testing.T) {
 	}
 }
 
+// A pointer to a further partition of the lists that was broken by hand keeps nobody from
+// writing a list there, and no reader from finding it.
+func TestRegisterBesideABrokenPointer(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	s := NewTable(client, table)
+	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: listsSpan + 1, ExcludeBelow: listsSpan, Expect: 1}); err != nil {
+		t.Fatal(err)
+	}
+	broken := key("orders#registered", pointer(1).NodeID)
+	broken["version"], broken["revision"], broken["places"] = &types.AttributeValueMemberN{Value: "1"}, &types.AttributeValueMemberN{Value: "0"}, str("by hand")
+	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	register(t, directory(t, Config{Store: s, Pool: "orders", Logger: silent}), a, Service{"a", at(1)})
+	if got, err := directory(t, Config{Store: s, Pool: "orders", Logger: silent}).Services().List(t.Context()); err != nil || !slices.Equal(got, []string{"a"}) {
+		t.Errorf("got the services %v, %v, want a", got, err)
+	}
+}
+
 // canceling is a logger that cancels a context when something is logged.
 type canceling struct {
 	slog.Handler

@@ -26,6 +26,7 @@ var discoveryMutants = []mutant{
 				continue`, `				return nil, err`, discoveryOwn},
 	{"discovery: a broken list keeps its node ID from registering", "pkg/discovery/registrar.go", `r.besideList(r.list(wanted))`, `r.list(wanted)`, discoveryOwn},
 	{"discovery: a broken list keeps its node ID from leaving", "pkg/discovery/registrar.go", `r.besideList(r.writeList(all))`, `r.writeList(all)`, discoveryOwn},
+	{"discovery: a broken pointer keeps lists from being written", "pkg/discovery/lists.go", ` || now.Corrupt != nil`, ``, discoveryOwn},
 	{"discovery: a broken list is never written again", "pkg/discovery/registrar.go", `r.listed, r.unlisted = all, false`, `r.listed = all`, discoveryOwn},
 	{"discovery: a broken entry keeps other calls waiting", "pkg/discovery/registrar.go", `done = done && offered[p] == nil`, `done = done && p == ""`, discoveryOwn},
 	{"discovery: a holder counts on from a revision that is too high", "pkg/discovery/table.go", `max(r.Version, r.Revision) > maxShared`, `max(r.Version, r.Revision) < 0`, discoveryOwn},

@@ -334,8 +334,8 @@ func (n *Node) lookForNamesake(s State) {
 	}
 }
 
-// expire makes the backend delete old records, at most once per expireEvery. Only the
-// member with the lowest session does this.
+// expire makes the backend delete old records, at most once per expireEvery, or after a
+// failure once per tellEvery. Only the member with the lowest session does this.
 func (n *Node) expire(ctx context.Context) {
 	v, _ := n.view()
 	now := n.clock.Monotonic()
@@ -344,6 +344,9 @@ func (n *Node) expire(ctx context.Context) {
 	}
 	if err := n.cfg.Coordinator.Expire(ctx, n.cfg.Cluster, max(forgetAfter, 2*n.cfg.Timeout)); err != nil {
 		n.cfg.Logger.Warn("cluster expire failed", "cluster", n.cfg.Cluster, "error", err)
+		// Invariant (liveness): a run that failed, which reads all records, is not repeated with
+		// each heartbeat.
+		n.expired = now - expireEvery + tellEvery
 		return
 	}
 	n.expired = now

@@ -113,12 +113,16 @@ DELETE FROM nodelease_known WHERE cluster = $1 AND key IN (SELECT key FROM gone)
 }
 
 // Publish implements [cluster.Coordinator].
+//
+// Invariant (liveness): the publication of a higher version than that of the recorded member is
+// of a pool before the present one was seeded, and is replaced.
 func (c *Coordinator) Publish(ctx context.Context, m cluster.Member, revision int64, known cluster.Versions) error {
 	const sql = `
 INSERT INTO nodelease_known AS k (cluster, key, version, revision, published_at, known) VALUES ($1, $2, $3, $4, clock_timestamp(), $5)
 ON CONFLICT (cluster, key) DO UPDATE SET
 	version = excluded.version, revision = excluded.revision, published_at = excluded.published_at, known = excluded.known
-WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`
+WHERE (k.version, k.revision) < (excluded.version, excluded.revision)
+	OR k.version > excluded.version AND EXISTS (SELECT FROM nodelease_members AS m WHERE m.cluster = $1 AND m.key = $2 AND m.version = excluded.version)`
 	if err := c.usable(ctx); err != nil {
 		return err
 	}

@@ -174,7 +174,9 @@ var clusterMutants = []mutant{
 	{"postgres: another session is no change", pgBeat, `WHEN (m.name, m.node_id, m.session_id, m.metadata) = (excluded.name, excluded.node_id, excluded.session_id, excluded.metadata)`, `WHEN (m.name, m.node_id, m.metadata) = (excluded.name, excluded.node_id, excluded.metadata)`, pgOwn},
 	{"postgres: a member that was suspended reads changes alone", pgBeat, `AND $10 > horizon - $8::interval THEN`, `THEN`, pgOwn},
 	{"postgres: another server's transactions are newer", pgBeat, `CASE WHEN $9 <= cursor AND`, `CASE WHEN`, pgOwn},
-	{"postgres: a late publication replaces a newer one", pgFile, `WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`, ``, pgOwn},
+	{"postgres: a late publication replaces a newer one", pgFile, `WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`, `WHERE true`, pgOwn},
+	{"postgres: a publication of an earlier pool stays", pgFile, `AND m.version = excluded.version)`, `AND false)`, pgOwn},
+	{"postgres: a late publication of an earlier holder replaces a newer one", pgFile, `AND m.version = excluded.version)`, `)`, pgOwn},
 	{"lease: RenewNow waits for the next renewal", "pkg/lease/grow.go", `	case <-a.nudged:
 `, ``, leaseOwn},
 }

@@ -68,6 +68,7 @@ type Node struct {
 	met       time.Duration   // when a session with this name was last noticed
 	record    Member          // this node's own record, as of the last heartbeat
 	highest   highest         // the latest versions that this node has seen
+	warned    warned          // when each warning was last logged
 
 	ctx     context.Context // of heartbeats and listeners; ends with the node
 	cancel  context.CancelFunc
@@ -244,7 +245,7 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	}
 	n.confirmed = n.at
 	if snap.Warning != nil {
-		n.cfg.Logger.Warn("cluster heartbeat", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", snap.Warning)
+		n.warn("cluster heartbeat", snap.Warning)
 	}
 	state, err := n.observe(v.self, sent, snap)
 	if err != nil {

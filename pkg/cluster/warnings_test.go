@@ -64,6 +64,34 @@ func TestFailedExpireIsNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
+// mute is a coordinator that records heartbeats with a warning, and no known versions.
+type mute struct{ cluster.Coordinator }
+
+func (m mute) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	snap, err := m.Coordinator.Heartbeat(ctx, b)
+	snap.Warning = errors.New("no digest")
+	return snap, err
+}
+
+func (mute) Publish(context.Context, cluster.Member, int64, cluster.Versions) error {
+	return errors.New("it may not write")
+}
+
+// What fails with each heartbeat, although the heartbeat itself succeeds, is logged once a
+// minute.
+func TestContinuingWarningsAreLoggedOnceAMinute(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		var log lines
+		join(t, mute{clustertest.NewMemory()}, "a", log.to, func(c *cluster.Config) { c.PublishKnown = true })
+		fixture.Wait(10 * time.Minute)
+		for _, text := range []string{"no digest", "known versions not published"} {
+			if got := log.count(text); got < 5 || got > 11 {
+				t.Errorf("%s: got %d lines in 10 minutes, want one a minute", text, got)
+			}
+		}
+	})
+}
+
 // Two live processes with the same name and without leases take the record from each
 // other. Both log a warning. A single process logs none after a restart.
 func TestNamesakesWithoutLeases(t *testing.T) {

@@ -88,6 +88,7 @@ var clusterMutants = []mutant{
 	sent = now`, clusterOwn},
 	{"cluster: a failed run of Expire is repeated with each heartbeat", "pkg/cluster/node.go", `		n.expired = now - expireEvery + tellEvery
 `, ``, clusterOwn},
+	{"cluster: a continuing warning is logged with each heartbeat", "pkg/cluster/health.go", `before && now-last < tellEvery`, `before && now < last`, clusterOwn},
 	{"cluster: memory records a dropped session", "pkg/cluster/clustertest/memory.go", `before.Same(m) && before.Heartbeat.Before(m.Heartbeat.Add(-b.Timeout)) ||`, ``, clusterOwn},
 	{"cluster: memory records an older lease", "pkg/cluster/clustertest/memory.go", `m.NodeID != cluster.NoNodeID && m.Version < before.Version`, `false`, clusterOwn},
 	{"cluster: the table records a dropped session", tableNodes, `session_id = :session AND heartbeat_at >= :oldest`, `session_id = :session AND :oldest <= :now`, tableOwn},

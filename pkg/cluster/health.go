@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	gate "github.com/nodelease/nodelease/internal/text"
 )
@@ -31,6 +32,22 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	_ = gate.WriteJSON(w, h) // the client may be gone
+}
+
+// warned has the times of the last warnings, by their texts.
+type warned map[string]time.Duration
+
+// warn logs a warning that may be repeated with each heartbeat, at most once per tellEvery.
+func (n *Node) warn(text string, err error) {
+	now := n.clock.Monotonic()
+	if last, before := n.warned[text]; before && now-last < tellEvery {
+		return
+	}
+	if n.warned == nil {
+		n.warned = warned{}
+	}
+	n.warned[text] = now
+	n.cfg.Logger.Warn(text, "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", err)
 }
 
 // report logs the first of several failed heartbeats, then one per tellEvery, and the first

@@ -37,7 +37,7 @@ func (n *Node) tellKnown(ctx context.Context, s State) {
 		return
 	}
 	if err := n.Publish(ctx, known); err != nil {
-		n.cfg.Logger.Warn("cluster known versions not published", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", err)
+		n.warn("cluster known versions not published", err)
 		return // the next heartbeat tries again
 	}
 	n.published, n.due = known, 0

@@ -68,6 +68,7 @@ type Node struct {
 	met       time.Duration   // when a session with this name was last noticed
 	record    Member          // this node's own record, as of the last heartbeat
 	highest   highest         // the latest versions that this node has seen
+	warned    warned          // when each warning was last logged
 
 	ctx     context.Context // of heartbeats and listeners; ends with the node
 	cancel  context.CancelFunc
@@ -244,7 +245,7 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	}
 	n.confirmed = n.at
 	if snap.Warning != nil {
-		n.cfg.Logger.Warn("cluster heartbeat", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", snap.Warning)
+		n.warn("cluster heartbeat", snap.Warning)
 	}
 	state, err := n.observe(v.self, sent, snap)
 	if err != nil {
@@ -334,8 +335,8 @@ func (n *Node) lookForNamesake(s State) {
 	}
 }
 
-// expire makes the backend delete old records, at most once per expireEvery. Only the
-// member with the lowest session does this.
+// expire makes the backend delete old records, at most once per expireEvery, or after a
+// failure once per tellEvery. Only the member with the lowest session does this.
 func (n *Node) expire(ctx context.Context) {
 	v, _ := n.view()
 	now := n.clock.Monotonic()
@@ -344,6 +345,9 @@ func (n *Node) expire(ctx context.Context) {
 	}
 	if err := n.cfg.Coordinator.Expire(ctx, n.cfg.Cluster, max(forgetAfter, 2*n.cfg.Timeout)); err != nil {
 		n.cfg.Logger.Warn("cluster expire failed", "cluster", n.cfg.Cluster, "error", err)
+		// Invariant (liveness): a run that failed, which reads all records, is not repeated with
+		// each heartbeat.
+		n.expired = now - expireEvery + tellEvery
 		return
 	}
 	n.expired = now

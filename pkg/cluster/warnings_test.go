@@ -1,10 +1,12 @@
 package cluster_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +36,61 @@ func (l *lines) count(text string) int {
 }
 
 func (l *lines) to(c *cluster.Config) { c.Logger = slog.New(slog.NewTextHandler(l, nil)) }
+
+// hoarding is a coordinator that cannot forget records.
+type hoarding struct {
+	cluster.Coordinator
+	runs atomic.Int64
+}
+
+func (h *hoarding) Expire(context.Context, string, time.Duration) error {
+	h.runs.Add(1)
+	return errors.New("it may not write")
+}
+
+// A run of Expire that fails is repeated, but not with each heartbeat: it reads all records.
+func TestFailedExpireIsNotRepeatedAtOnce(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		c := &hoarding{Coordinator: clustertest.NewMemory()}
+		var log lines
+		join(t, c, "a", log.to)
+		fixture.Wait(10 * time.Minute)
+		if runs := c.runs.Load(); runs < 5 || runs > 11 {
+			t.Errorf("got %d runs in 10 minutes, want one a minute", runs)
+		}
+		if got := log.count("cluster expire failed"); got != int(c.runs.Load()) {
+			t.Errorf("got %d lines about %d runs", got, c.runs.Load())
+		}
+	})
+}
+
+// mute is a coordinator that records heartbeats with a warning, and no known versions.
+type mute struct{ cluster.Coordinator }
+
+func (m mute) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	snap, err := m.Coordinator.Heartbeat(ctx, b)
+	snap.Warning = errors.New("no digest")
+	return snap, err
+}
+
+func (mute) Publish(context.Context, cluster.Member, int64, cluster.Versions) error {
+	return errors.New("it may not write")
+}
+
+// What fails with each heartbeat, although the heartbeat itself succeeds, is logged once a
+// minute.
+func TestContinuingWarningsAreLoggedOnceAMinute(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		var log lines
+		join(t, mute{clustertest.NewMemory()}, "a", log.to, func(c *cluster.Config) { c.PublishKnown = true })
+		fixture.Wait(10 * time.Minute)
+		for _, text := range []string{"no digest", "known versions not published"} {
+			if got := log.count(text); got < 5 || got > 11 {
+				t.Errorf("%s: got %d lines in 10 minutes, want one a minute", text, got)
+			}
+		}
+	})
+}
 
 // Two live processes with the same name and without leases take the record from each
 // other. Both log a warning. A single process logs none after a restart.

@@ -299,6 +299,61 @@ func TestRegisterBesideABrokenList(t *testing.T) {
 	}
 }
 
+// A list that was broken by hand after its holder has registered keeps no call waiting that
+// withdraws what the holder offers, or a part of it.
+func TestLeaveBesideABrokenList(t *testing.T) {
+	for name, by := range map[string]attributes{"corrupt": {"places": str("by hand")}, "a version that is too high": {}} {
+		t.Run(name, func(t *testing.T) {
+			client, table, s, a := oneHolder(t)
+			var log logged
+			d := directory(t, Config{Store: s, Pool: "orders", Logger: log.logger()})
+			register(t, d, a, Service{"a", at(1)}, Service{"b", at(1)})
+			broken := raw(t, client, table, "orders#registered", a.NodeID())
+			broken["version"] = &types.AttributeValueMemberN{Value: "9"}
+			maps.Copy(broken, by)
+			if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if err := d.Leave(ctx, a); err != nil {
+				t.Errorf("Leave: %v, want no wait for the list", err)
+			}
+			reader := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
+			wantPorts(t, service(t, reader, "a"))
+			wantPorts(t, service(t, reader, "b"))
+			if got := strings.Count(log.String(), "a corrupt list stays"); got != 1 {
+				t.Errorf("got %d lines about the broken list, want 1: %s", got, log.String())
+			}
+		})
+	}
+}
+
+// A pointer to a further partition of the lists that was broken by hand keeps nobody from
+// writing a list there, and no reader from finding it.
+func TestRegisterBesideABrokenPointer(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	s := NewTable(client, table)
+	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: listsSpan + 1, ExcludeBelow: listsSpan, Expect: 1}); err != nil {
+		t.Fatal(err)
+	}
+	broken := key("orders#registered", pointer(1).NodeID)
+	broken["version"], broken["revision"], broken["places"] = &types.AttributeValueMemberN{Value: "1"}, &types.AttributeValueMemberN{Value: "0"}, str("by hand")
+	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: broken}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	register(t, directory(t, Config{Store: s, Pool: "orders", Logger: silent}), a, Service{"a", at(1)})
+	if got, err := directory(t, Config{Store: s, Pool: "orders", Logger: silent}).Services().List(t.Context()); err != nil || !slices.Equal(got, []string{"a"}) {
+		t.Errorf("got the services %v, %v, want a", got, err)
+	}
+}
+
 // canceling is a logger that cancels a context when something is logged.
 type canceling struct {
 	slog.Handler

@@ -154,14 +154,7 @@ func (r *registrar) reconcile(wanted map[place]*Address) (kept map[place]error, 
 			return nil, err
 		}
 	}
-	// Invariant (liveness): a broken list keeps this process from no place. If the process dies,
-	// nobody finds the entries that it leaves, but they are not valid, and cost only their reads.
-	if err := r.list(wanted); r.isBroken(err) {
-		if !r.unlisted {
-			r.dir.cfg.Logger.Warn("discovery: a corrupt list stays until it is deleted, so Services and the sweep do not see what this process offers", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
-		}
-		r.unlisted = true
-	} else if err != nil {
+	if err := r.besideList(r.list(wanted)); err != nil {
 		return nil, err
 	}
 	for _, p := range slices.Sorted(maps.Keys(wanted)) {
@@ -184,7 +177,7 @@ func (r *registrar) reconcile(wanted map[place]*Address) (kept map[place]error, 
 	// A list names only what its holder offers, because Names returns all that is in it, and
 	// what is broken.
 	if all := r.places(wanted); !r.unlisted && (r.listed == nil || len(r.listed) > len(all)) {
-		return kept, r.writeList(all)
+		return kept, r.besideList(r.writeList(all))
 	}
 	return kept, nil
 }
@@ -291,6 +284,23 @@ func (r *registrar) writeList(all map[place]bool) error {
 		return err
 	}
 	r.listed, r.unlisted = all, false
+	return nil
+}
+
+// besideList returns the error of a write of the list, unless the list is broken and seems to
+// be newer.
+//
+// Invariant (liveness): a broken list keeps this process from no place, and no call waiting. If
+// the process dies, nobody finds the entries that it leaves, but they are not valid, and cost
+// only their reads.
+func (r *registrar) besideList(err error) error {
+	if !r.isBroken(err) {
+		return err
+	}
+	if !r.unlisted {
+		r.dir.cfg.Logger.Warn("discovery: a corrupt list stays until it is deleted, so Services and the sweep do not see what this process offers", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
+	}
+	r.unlisted = true
 	return nil
 }
 

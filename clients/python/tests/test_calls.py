@@ -9,6 +9,7 @@ import time
 import unittest
 import warnings
 from typing import Any
+from unittest import mock
 from urllib.parse import parse_qs, urlsplit
 
 from nodelease import AsyncIdGenerator, IdGenerator, NodeleaseError, SidecarUnavailable
@@ -145,6 +146,41 @@ class Calls(unittest.TestCase):
 
         address = self.serve()
         asyncio.run(tasks())
+
+    def test_a_block_that_comes_after_a_fork_is_dropped(self) -> None:
+        # In the child of a signal handler's fork: the handler runs just before the block is taken, or just after.
+        address = self.serve()
+        for make, before in (IdGenerator, True), (IdGenerator, False), (AsyncIdGenerator, True), (AsyncIdGenerator, False):
+            with self.subTest(make.__name__, before=before), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)  # the connection is the parent's
+                ids: Any = make(address)
+                accept = ids._blocks.accept
+                mine: list[int] = []  # the first ticket of the parent's block
+
+                def forked(*answer: Any, ids: Any = ids, accept: Any = accept, before: bool = before, mine: list[int] = mine) -> Any:
+                    if mine:
+                        return accept(*answer)
+                    mine.append(self.sidecar.first)
+                    if before:
+                        ids._forget()
+                    error = accept(*answer)
+                    if not before:
+                        ids._forget()
+                    return error
+
+                async def tasks(ids: Any = ids) -> list[int]:
+                    made = [await ids.next(), *await ids.batch(3)]
+                    await ids.close()
+                    return made
+
+                with mock.patch.object(ids._blocks, "accept", forked):
+                    made = asyncio.run(tasks()) if make is AsyncIdGenerator else [ids.next(), *ids.batch(3)]
+                self.assertEqual(len(set(made)), 4)
+                self.assertGreaterEqual(min(id >> 22 << 12 | id & 4095 for id in made) - mine[0], 10, "an ID of the parent's block")
+                if make is IdGenerator:
+                    ids.close()
+                del ids, accept, forked, tasks
+                gc.collect()
 
     def test_a_block_that_comes_after_close_is_dropped(self) -> None:
         async def tasks() -> None:

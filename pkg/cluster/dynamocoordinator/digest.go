@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
@@ -46,7 +48,10 @@ type digest struct {
 	confirmed time.Time // when the leader was confirmed
 	slots     int       // parts for members without a lease
 
-	kept kept // used only if this member is the keeper
+	// Used only if this member is the keeper.
+	kept   kept
+	broken types.AttributeValue // the beat of item 0 if no keeper wrote it, otherwise nil
+	lowest int64                // the next beat is no lower
 }
 
 // part is a part of the digest as this member has read it.
@@ -73,7 +78,19 @@ const (
 	clockLimit = 1500 * time.Millisecond
 	// copyFor is how many members read one copy of item 0.
 	copyFor = 4096
+	// maxBeat bounds the beats that keepers write.
+	maxBeat = 1 << 53
+	// highBeat is higher than every beat that keepers count to.
+	highBeat = maxBeat / 2
 )
+
+// beatOf returns the beat of an item, or 0 if it has none that a keeper wrote.
+func beatOf(item attributes) int64 {
+	if n := number(item["beat"]); n > 0 && n <= maxBeat {
+		return n
+	}
+	return 0
+}
 
 // partOf returns the number of the part that contains m.
 func (d *digest) partOf(m cluster.Member) int {
@@ -102,7 +119,7 @@ func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapsho
 		return cluster.Snapshot{}, false, err
 	}
 	written := time.UnixMilli(number(item["written_at"]))
-	if at := number(item["beat"]); at != d.beat {
+	if at := beatOf(item); at != d.beat {
 		d.beat, d.since = at, time.Now()
 		// If all clocks are correct, item 0 was written after this reader's last read and
 		// before now. The result is kept, because a later read of the same beat cannot
@@ -227,7 +244,10 @@ func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Me
 		if err != nil {
 			return err
 		}
-		d.beat, d.hash = number(item["beat"]), map[string]string{}
+		d.beat, d.broken, d.hash = beatOf(item), nil, map[string]string{}
+		if d.beat == 0 && item["beat"] != nil {
+			d.broken, d.lowest = item["beat"], highBeat
+		}
 	}
 	all := len(d.hash) == 0
 	if all {
@@ -251,11 +271,18 @@ func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Me
 		if err != nil {
 			return err
 		}
-		if _, err := d.update(ctx, d.partition, position(name), "SET beat = :beat, members = :members", "attribute_not_exists(beat) OR beat <= :beat", attributes{
-			":beat": num(d.beat), ":members": str(packed),
-		}); err != nil {
+		written, err := d.update(ctx, d.partition, position(name), "SET beat = :beat, members = :members", "NOT beat BETWEEN :next AND :most", attributes{
+			":beat": num(d.beat), ":members": str(packed), ":next": num(d.beat + 1), ":most": num(maxBeat),
+		})
+		if err != nil {
 			d.beat = 0
 			return err
+		}
+		// Invariant (liveness): a part that was broken by hand, so that its beat is too high, is
+		// written at the next heartbeat, unless another keeper has written the part.
+		if written == nil {
+			d.beat, d.lowest = 0, highBeat
+			return nil
 		}
 	}
 	copies := int64(len(members)/copyFor + 1)
@@ -274,7 +301,7 @@ func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Me
 	d.since, d.hash, d.kept = time.Now(), hash, next
 	for i := int64(1); i < copies; i++ {
 		values[":beat"] = num(d.beat)
-		if _, err := d.update(ctx, d.copyAt(i), 0, set, "attribute_not_exists(beat) OR beat < :beat", values); err != nil {
+		if _, err := d.update(ctx, d.copyAt(i), 0, set, "NOT beat >= :beat", values); err != nil {
 			return err
 		}
 	}
@@ -287,13 +314,18 @@ func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Me
 // parts takes over another keeper's claim.
 func (d *digest) head(ctx context.Context, set string, values attributes, all bool) (ok bool, err error) {
 	sent := maps.Clone(values)
-	sent[":beat"], sent[":seen"] = num(d.beat+1), num(d.beat)
+	sent[":beat"], sent[":seen"] = num(max(d.beat+1, d.lowest)), num(d.beat)
+	// Invariant (liveness): an item 0 that was broken by hand, so that its beat is no number or
+	// too high, is written all the same.
+	if d.broken != nil {
+		sent[":seen"] = d.broken
+	}
 	onlyIf := "(attribute_not_exists(beat) OR beat = :seen)"
 	if !all {
 		onlyIf += " AND (attribute_not_exists(claimed_by) OR claimed_by = :session)"
 	}
 	item, err := d.update(ctx, d.partition, 0, set, onlyIf, sent)
-	if d.beat = number(item["beat"]); err != nil {
+	if d.beat, d.broken = beatOf(item), nil; err != nil {
 		d.beat = 0
 	}
 	return d.beat != 0, err

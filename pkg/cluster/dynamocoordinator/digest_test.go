@@ -277,6 +277,54 @@ func TestTornDigestIsRepaired(t *testing.T) {
 	}
 }
 
+// If the beat of item 0 or of a part was broken by hand, the keeper writes the item all the
+// same, within a few heartbeats. From then on, readers need not read the leases themselves.
+func TestBrokenBeatIsReplaced(t *testing.T) {
+	text := &types.AttributeValueMemberS{Value: "by hand"}
+	for name, c := range map[string]struct {
+		item int64
+		beat types.AttributeValue
+	}{
+		"item 0, no number":  {0, text},
+		"item 0, a fraction": {0, &types.AttributeValueMemberN{Value: "1.5"}},
+		"item 0, too high":   {0, &types.AttributeValueMemberN{Value: "1e30"}},
+		"a part, no number":  {257, text},
+		"a part, high":       {257, n(1e9)},
+		"a part, too high":   {257, &types.AttributeValueMemberN{Value: "1e30"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				tab := newTable(t)
+				writer, reader := dynamocoordinator.New(tab.Client("w"), tab.Name), dynamocoordinator.New(tab.Client("r"), tab.Name)
+				for range 3 {
+					beat(t, writer, "a", true)
+					beat(t, reader, "r", false)
+				}
+				tab.set(t, "orders#digest", c.item, "beat", c.beat)
+				looks := 0
+				for i := range 10 {
+					fixture.Wait(time.Second)
+					beat(t, writer, fmt.Sprint("joined ", i), false) // so that the part changes
+					beat(t, writer, "a", true)
+					if i == 3 { // a reader that has not read any part yet
+						reader = dynamocoordinator.New(tab.Client("r"), tab.Name)
+					}
+					tab.Count("r Query")
+					if got := beat(t, reader, "r", false); got != i+3 && i > 0 {
+						t.Errorf("heartbeat %d: got %d members, want %d", i, got, i+3)
+					}
+					if i > 3 {
+						looks += tab.Count("r Query")
+					}
+				}
+				if looks > 0 {
+					t.Errorf("the reader sent %d Queries of its own, want none", looks)
+				}
+			})
+		})
+	}
+}
+
 func member(name string) cluster.Member {
 	return cluster.Member{Cluster: "orders", Name: name, NodeID: cluster.NoNodeID, SessionID: "session of " + name}
 }

@@ -25,8 +25,10 @@ func (c *Coordinator) Publish(ctx context.Context, m cluster.Member, revision in
 	for key, version := range known {
 		versions[key] = num(version)
 	}
+	// Invariant (liveness): an item that was broken by hand, so that its version or its revision
+	// is missing or has another type, is replaced, because a comparison with it is false.
 	_, err := c.update(ctx, m.Cluster+"#known", sortKey(m), "SET member_key = :key, known = :known, version = :version, revision = :revision, published_at = :now",
-		"attribute_not_exists(version) OR version < :version OR (version = :version AND revision < :revision)", attributes{
+		"NOT (version > :version OR (version = :version AND revision >= :revision))", attributes{
 			":key": str(m.Key()), ":known": &types.AttributeValueMemberM{Value: versions}, ":version": num(m.Version), ":revision": num(revision),
 			":now": num(time.Now().UnixMilli()),
 		})

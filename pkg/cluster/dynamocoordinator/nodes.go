@@ -31,7 +31,8 @@ func sortKey(m cluster.Member) int64 {
 // Invariant: heartbeat_at goes back only by more than MaxClockBack, and a session begins
 // later than the heartbeats of the previous one. So a heartbeat that arrives after later
 // ones neither makes its session look older than it is, nor replaces a later session. What
-// a clock recorded that was far ahead is replaced at once.
+// a clock recorded that was far ahead is replaced at once, and so is a time that no member
+// wrote: a comparison with an attribute that is missing or has another type is false.
 func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	m := b.Self
 	metadata := attributes{}
@@ -43,9 +44,8 @@ func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 		":metadata": &types.AttributeValueMemberM{Value: metadata},
 	}
 	partition, node := m.Cluster+"#node", sortKey(m)
-	const orAhead = " OR heartbeat_at > :ahead)"
 	values[":oldest"], values[":ahead"] = num(b.At.Add(-b.Timeout).UnixMilli()), num(b.At.Add(cluster.MaxClockBack).UnixMilli())
-	item, err := c.update(ctx, partition, node, "SET heartbeat_at = :now, member_name = :name, metadata = :metadata", "session_id = :session AND heartbeat_at >= :oldest AND (heartbeat_at <= :now"+orAhead, values)
+	item, err := c.update(ctx, partition, node, "SET heartbeat_at = :now, member_name = :name, metadata = :metadata", "session_id = :session AND heartbeat_at >= :oldest AND (heartbeat_at <= :now OR heartbeat_at > :ahead)", values)
 	if item != nil || err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	values[":zero"], values[":one"] = num(0), num(1)
 	item, err = c.update(ctx, partition, node,
 		"SET heartbeat_at = :now, member_name = :name, metadata = :metadata, session_id = :session, version = if_not_exists(version, :zero) + :one",
-		"attribute_not_exists(session_id) OR (session_id <> :session AND (heartbeat_at < :now"+orAhead+")", values)
+		"attribute_not_exists(session_id) OR (session_id <> :session AND NOT heartbeat_at BETWEEN :now AND :ahead)", values)
 	if item == nil && err == nil {
 		return fmt.Errorf("%w: %q was silent for longer than %v, or its record has a heartbeat of %s or later: after a clock was set back, wait until it has caught up", cluster.ErrDropped, m.Name, b.Timeout, protocol.Stamp(b.At))
 	}

@@ -143,3 +143,47 @@ func TestExpireBesideABrokenItem(t *testing.T) {
 		}
 	})
 }
+
+// A record whose time was broken by hand, so that it is missing or no number, keeps its name
+// only until the next session. The same is true of a publication whose version or revision
+// was broken.
+func TestBrokenRecordIsReplaced(t *testing.T) {
+	text := &types.AttributeValueMemberS{Value: "by hand"}
+	for name, broken := range map[string]types.AttributeValue{"no number": text, "missing": nil} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				tab := newTable(t)
+				c := dynamocoordinator.New(tab.Client("a"), tab.Name)
+				beat(t, c, "a", false)
+				if err := c.Publish(t.Context(), member("a"), 1, cluster.Versions{"@a": 1}); err != nil {
+					t.Fatal(err)
+				}
+				node := tab.nodeOf(t, "a")
+				for partition, attributes := range map[string][]string{"orders#node": {"heartbeat_at"}, "orders#known": {"version", "revision"}} {
+					item := tab.get(t, partition, node)
+					for _, attribute := range attributes {
+						if item[attribute] = broken; broken == nil {
+							delete(item, attribute)
+						}
+					}
+					if _, err := tab.Client("").PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &tab.Name, Item: item}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				fixture.Wait(time.Second)
+				next := member("a")
+				next.SessionID = "the next session"
+				snap, err := c.Heartbeat(t.Context(), cluster.Beat{Self: next, At: time.Now(), Timeout: timeout})
+				if err != nil || len(snap.Members) != 1 || !snap.Members[0].Same(next) {
+					t.Errorf("got %+v, %v, want the next session", snap.Members, err)
+				}
+				if err := c.Publish(t.Context(), next, 2, cluster.Versions{"@a": 2}); err != nil {
+					t.Fatal(err)
+				}
+				if known, err := c.Known(t.Context(), "orders"); err != nil || known["@a"]["@a"] != 2 {
+					t.Errorf("got the known versions %v, %v, want those of the next session", known, err)
+				}
+			})
+		})
+	}
+}

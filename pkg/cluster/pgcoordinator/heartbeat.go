@@ -3,6 +3,7 @@ package pgcoordinator
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,6 +53,9 @@ const readAll = 10 * time.Minute
 // is not recorded either: since then, the sender may have begun another session, and
 // others may have dropped this one.
 //
+// Invariant (liveness): the row of a newer lease keeps an older one out only until it has had
+// no heartbeat for MaxClockBack. In a pool that was seeded again, all versions are older.
+//
 // Each part reads a range of an index. If since is 0, all live members are read.
 const heartbeat = `
 WITH beat AS (
@@ -73,7 +77,7 @@ WITH beat AS (
 			ELSE excluded.revision
 		END
 	WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)
-		AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)
+		AND NOT (excluded.node_id >= 0 AND excluded.version < m.version AND m.heartbeat >= clock_timestamp() - GREATEST($8::interval, $12::interval))
 		AND ($11::timestamptz IS NULL OR clock_timestamp() <= $11)
 	RETURNING m.key, m.name, m.node_id, m.session_id, m.version, m.metadata
 ), now AS MATERIALIZED (
@@ -177,13 +181,16 @@ func (v *view) ask(ctx context.Context, db DB, m cluster.Member) (changes []chan
 	if err != nil {
 		return nil, -1, err
 	}
-	rows, err := db.Query(ctx, heartbeat, m.Cluster, m.Key(), m.Name, m.NodeID, m.SessionID, m.Version, m.Metadata, v.timeout, v.cursor, v.silent, late)
+	rows, err := db.Query(ctx, heartbeat, m.Cluster, m.Key(), m.Name, m.NodeID, m.SessionID, m.Version, m.Metadata, v.timeout, v.cursor, v.silent, late, cluster.MaxClockBack)
 	if err != nil {
 		return nil, -1, err
 	}
 	changes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (change, error) {
-		o := change{Member: cluster.Member{Cluster: m.Cluster}}
-		err := row.Scan(&o.key, &o.Name, &o.NodeID, &o.SessionID, &o.Version, &o.Metadata, &o.alive, &o.horizon, &o.cursor, &o.since)
+		o, metadata := change{Member: cluster.Member{Cluster: m.Cluster}}, []byte(nil)
+		err := row.Scan(&o.key, &o.Name, &o.NodeID, &o.SessionID, &o.Version, &metadata, &o.alive, &o.horizon, &o.cursor, &o.since)
+		// Invariant (liveness): a row whose metadata no node writes ends no heartbeat. It is no
+		// member.
+		o.alive = o.alive && json.Unmarshal(metadata, &o.Metadata) == nil
 		return o, err
 	})
 	return changes, slices.IndexFunc(changes, func(o change) bool { return o.horizon != nil }), err

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,11 +109,36 @@ func TestHeartbeat(t *testing.T) {
 	db := open(t)
 	for name, test := range map[string]func(*testing.T, *pgxpool.Pool){
 		"reads changes": readsChanges, "sees a late commit": seesALateCommit, "notices silence": noticesSilence, "reads all again": readsAllAgain, "is the first read": isALook,
+		"passes broken rows": passesBrokenRows,
 	} {
 		t.Run(name, func(t *testing.T) {
 			exec(t, db, "TRUNCATE nodelease_members")
 			test(t, db)
 		})
+	}
+}
+
+// Rows whose JSON was broken by hand end no heartbeat, and no read of the known versions.
+// They are left out.
+func passesBrokenRows(t *testing.T, db *pgxpool.Pool) {
+	c := New(db)
+	look(t, c, node("a"))
+	for i, metadata := range []string{`[]`, `7`, `"x"`, `{"zone": 7}`, `{"zone": {}}`} {
+		exec(t, db, `INSERT INTO nodelease_members (cluster, key, name, node_id, session_id, version, heartbeat, metadata)
+			VALUES ('c', $1, $1, -1, $1, 1, clock_timestamp(), $2)`, fmt.Sprint("@broken ", i), metadata)
+		exec(t, db, `INSERT INTO nodelease_known (cluster, key, version, revision, published_at, known)
+			VALUES ('c', $1, 1, 1, clock_timestamp(), $2)`, fmt.Sprint("@broken ", i), strings.ReplaceAll(metadata, "7", "7.5"))
+	}
+	if err := c.Publish(t.Context(), node("a"), 1, cluster.Versions{"@a": 1}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]*Coordinator{"changes": c, "all": New(db)} {
+		if members := look(t, c, node("a")); len(members) != 1 || !has(members, "a") {
+			t.Errorf("%s: got %+v, want a only", name, members)
+		}
+	}
+	if known, err := c.Known(t.Context(), "c"); err != nil || len(known) != 1 || known["@a"]["@a"] != 1 {
+		t.Errorf("got the known versions %v, %v, want those of a only", known, err)
 	}
 }
 

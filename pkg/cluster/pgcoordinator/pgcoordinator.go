@@ -10,6 +10,7 @@ package pgcoordinator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -112,12 +113,16 @@ DELETE FROM nodelease_known WHERE cluster = $1 AND key IN (SELECT key FROM gone)
 }
 
 // Publish implements [cluster.Coordinator].
+//
+// Invariant (liveness): the publication of a higher version than that of the recorded member is
+// of a pool before the present one was seeded, and is replaced.
 func (c *Coordinator) Publish(ctx context.Context, m cluster.Member, revision int64, known cluster.Versions) error {
 	const sql = `
 INSERT INTO nodelease_known AS k (cluster, key, version, revision, published_at, known) VALUES ($1, $2, $3, $4, clock_timestamp(), $5)
 ON CONFLICT (cluster, key) DO UPDATE SET
 	version = excluded.version, revision = excluded.revision, published_at = excluded.published_at, known = excluded.known
-WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`
+WHERE (k.version, k.revision) < (excluded.version, excluded.revision)
+	OR k.version > excluded.version AND EXISTS (SELECT FROM nodelease_members AS m WHERE m.cluster = $1 AND m.key = $2 AND m.version = excluded.version)`
 	if err := c.usable(ctx); err != nil {
 		return err
 	}
@@ -138,9 +143,13 @@ func (c *Coordinator) Known(ctx context.Context, clusterName string) (map[string
 	}
 	all := map[string]cluster.Versions{}
 	var key string
-	var known cluster.Versions
-	_, err = pgx.ForEachRow(rows, []any{&key, &known}, func() error {
-		all[key], known = known, nil
+	var text []byte
+	_, err = pgx.ForEachRow(rows, []any{&key, &text}, func() error {
+		// Invariant (liveness): a row that no node writes keeps nobody from reading the others.
+		var known cluster.Versions
+		if json.Unmarshal(text, &known) == nil {
+			all[key] = known
+		}
 		return nil
 	})
 	if err != nil {

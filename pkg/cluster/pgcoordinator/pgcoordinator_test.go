@@ -52,10 +52,29 @@ func TestPostgreSQL(t *testing.T) {
 				t.Errorf("%+v, %v, want version %d", got, err, version)
 			}
 		}
+		c := pgcoordinator.New(db)
+		publish := func(m cluster.Member, want int64) {
+			t.Helper()
+			if err := c.Publish(t.Context(), m, 1, cluster.Versions{"0": m.Version}); err != nil {
+				t.Error(err)
+			}
+			if known, err := c.Known(t.Context(), "leased"); err != nil || known["7"]["0"] != want {
+				t.Errorf("got the known versions %v, %v, want those that version %d published", known, err, want)
+			}
+		}
+		publish(m, 9)
 		m.Version = 8 // a late heartbeat of the previous holder
+		publish(m, 9)
 		if snap, err := pgcoordinator.New(db).Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: time.Minute}); !errors.Is(err, cluster.ErrDropped) {
 			t.Errorf("the heartbeat of an older lease: got %+v, %v, want ErrDropped", snap, err)
 		}
+		// After the pool was seeded again, all leases have lower versions.
+		exec(t, "UPDATE nodelease_members SET heartbeat = heartbeat - $1::interval, revision = txid_current() WHERE cluster = 'leased'", cluster.MaxClockBack)
+		m.SessionID = "of the pool that was seeded again"
+		if snap, err := pgcoordinator.New(db).Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: time.Minute}); err != nil || len(snap.Members) != 1 || !snap.Members[0].Same(m) {
+			t.Errorf("the heartbeat of an older lease, beside a record without a heartbeat for %v: got %+v, %v, want a member", cluster.MaxClockBack, snap, err)
+		}
+		publish(m, 8)
 	})
 	t.Run("nodes", func(t *testing.T) { nodes(t, pgcoordinator.New(db)) })
 }

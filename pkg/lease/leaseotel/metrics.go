@@ -91,7 +91,9 @@ func (m *Metrics) note(e lease.Event) {
 		m.lastClockError, m.lastLength = e.ClockError, e.Lease.TTL
 	}
 	switch e.Kind {
-	case lease.EventSuspended:
+	case lease.EventSuspended: // the events that ended the previous suspension may have been dropped
+		// Invariant: the counter never goes back.
+		m.suspendedFor += m.suspension()
 		m.suspendedSince = time.Now()
 	case lease.EventRenewed: // EventResumed itself may have been dropped
 		if e.Left > 0 {

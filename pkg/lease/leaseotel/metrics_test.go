@@ -157,6 +157,30 @@ func TestSuspensionWhoseEndWasDropped(t *testing.T) {
 	})
 }
 
+// If the events that ended a suspension were dropped, the next suspension does not take back
+// what collections have counted.
+func TestSuspendedTimeNeverGoesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, collect := instruments(t)
+		agent, err := lease.Start(t.Context(), lease.Config{Store: leasetest.NewMemory("orders", 1), Pool: "orders", Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer agent.Close()
+		if err := m.Observe(agent); err != nil {
+			t.Fatal(err)
+		}
+		for round := range 3 {
+			before := collect()["nodelease_lease_suspended_seconds_total{}"]
+			m.Event(lease.Event{Kind: lease.EventSuspended})
+			if got := collect()["nodelease_lease_suspended_seconds_total{}"]; got < before {
+				t.Errorf("round %d: got %v s suspended after %v s", round, got, before)
+			}
+			time.Sleep(3 * time.Second) // virtual
+		}
+	})
+}
+
 // Each throttled request is counted by the limit that the answer names.
 func TestThrottles(t *testing.T) {
 	m, collect := instruments(t)

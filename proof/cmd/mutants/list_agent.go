@@ -46,6 +46,8 @@ var agentMutants = []mutant{
 	{"a node ID that was claimed by a wrong clock is kept", agent, `a.term.Lease.NotBefore.Sub(wall) > a.latest`, `a.term.Lease.NotBefore.Sub(wall) > 1000*time.Hour+a.latest`, clocksOwn},
 	{"an old page is believed twice", "internal/tenure/search.go", `known && now-at < oldest`, `known && now-at < 0`, leaseOwn},
 	{"a suspension whose end was dropped goes on", "pkg/lease/leaseotel/metrics.go", `if e.Left > 0 {`, `if false {`, "./pkg/lease/leaseotel"},
+	{"a suspension after one whose end was dropped sets the counter back", "pkg/lease/leaseotel/metrics.go", `		m.suspendedFor += m.suspension()
+		m.suspendedSince = time.Now()`, `		m.suspendedSince = time.Now()`, "./pkg/lease/leaseotel"},
 	{"a read of the pool counts as a claim", "pkg/lease/leaseotel/metrics.go", `lease.EventUnanswered && claiming:`, `lease.EventUnanswered && (claiming || true):`, "./pkg/lease/leaseotel"},
 	{"a node ID that expired is not released before another claim", renew, `	a.giveUp(ctx, lost)
 `, ``, outagesOwn},

@@ -86,14 +86,19 @@ var clusterMutants = []mutant{
 	}`, `n.times.heard = now
 	}
 	sent = now`, clusterOwn},
+	{"cluster: a failed run of Expire is repeated with each heartbeat", "pkg/cluster/node.go", `		n.expired = now - expireEvery + tellEvery
+`, ``, clusterOwn},
+	{"cluster: a continuing warning is logged with each heartbeat", "pkg/cluster/health.go", `before && now-last < tellEvery`, `before && now < last`, clusterOwn},
 	{"cluster: memory records a dropped session", "pkg/cluster/clustertest/memory.go", `before.Same(m) && before.Heartbeat.Before(m.Heartbeat.Add(-b.Timeout)) ||`, ``, clusterOwn},
 	{"cluster: memory records an older lease", "pkg/cluster/clustertest/memory.go", `m.NodeID != cluster.NoNodeID && m.Version < before.Version`, `false`, clusterOwn},
 	{"cluster: the table records a dropped session", tableNodes, `session_id = :session AND heartbeat_at >= :oldest`, `session_id = :session AND :oldest <= :now`, tableOwn},
-	{"cluster: a late heartbeat makes its session older", tableNodes, `(heartbeat_at <= :now"+orAhead`, `(heartbeat_at <= :now OR heartbeat_at > :now"+orAhead`, tableOwn},
-	{"cluster: a late heartbeat replaces the next session", tableNodes, `(heartbeat_at < :now"+orAhead`, `(heartbeat_at < :now OR heartbeat_at > :now"+orAhead`, tableOwn},
-	{"cluster: a late heartbeat replaces the next session of the same time", tableNodes, `(heartbeat_at < :now"+orAhead`, `(heartbeat_at <= :now"+orAhead`, tableOwn},
+	{"cluster: a late heartbeat makes its session older", tableNodes, `(heartbeat_at <= :now OR`, `(heartbeat_at <= :now OR heartbeat_at > :now OR`, tableOwn},
+	{"cluster: a late heartbeat replaces the next session", tableNodes, `BETWEEN :now AND :ahead`, `BETWEEN :ahead AND :ahead`, tableOwn},
+	{"cluster: a late heartbeat replaces the next session of the same time", tableNodes, `NOT heartbeat_at BETWEEN :now AND :ahead`, `(heartbeat_at = :now OR NOT heartbeat_at BETWEEN :now AND :ahead)`, tableOwn},
 	{"cluster: a session begins at the time of the previous one", "pkg/cluster/node.go", `n.at.Add(time.Millisecond), v.self`, `n.at, v.self`, clusterOwn},
-	{"cluster: a heartbeat from the future stays", tableNodes, `" OR heartbeat_at > :ahead)"`, `" OR :ahead < :now)"`, tableOwn},
+	{"cluster: a heartbeat from the future stays", tableNodes, `OR heartbeat_at > :ahead)`, `OR :ahead < :now)`, tableOwn},
+	{"cluster: a broken time keeps its name out", tableNodes, `NOT heartbeat_at BETWEEN :now AND :ahead`, `(heartbeat_at < :now OR heartbeat_at > :ahead)`, tableOwn},
+	{"cluster: a broken publication stays", tableKnown, `NOT (version > :version OR (version = :version AND revision >= :revision))`, `attribute_not_exists(version) OR version < :version OR (version = :version AND revision < :revision)`, tableOwn},
 	{"cluster: a clock that was an hour ahead is kept", "pkg/cluster/node.go", `n.confirmed.Sub(wall) > MaxClockBack+time.Second {`, `n.at.IsZero() {`, "./pkg/cluster"},
 	{"cluster: a heartbeat that did not arrive sets the time back", "pkg/cluster/node.go", `n.confirmed.Sub(wall) >`, `n.at.Sub(wall) >`, "./pkg/cluster"},
 	{"cluster: a clock that is set back drops its member", "pkg/cluster/node.go", `	if n.at.Before(wall) || n.confirmed.Sub(wall) > MaxClockBack+time.Second {`, `	if wall != n.at {`, clusterOwn},
@@ -143,9 +148,11 @@ var clusterMutants = []mutant{
 	{"digest: a wrong clock is believed at the second read", digestFile, `	} else {
 		d.copies = 1 //`, `	} else {
 		d.agrees, d.copies = true, 1 //`, tableOwn},
-	{"digest: a part that comes late replaces a newer one", digestFile, `"attribute_not_exists(beat) OR beat <= :beat"`, `""`, tableOwn},
+	{"digest: a part that comes late replaces a newer one", digestFile, `NOT beat BETWEEN :next AND :most`, `NOT beat BETWEEN :most AND :most OR beat <= :next`, tableOwn},
+	{"digest: a broken beat of item 0 stays", digestFile, `sent[":seen"] = d.broken`, `sent[":seen"] = num(d.beat)`, tableOwn},
+	{"digest: a broken beat of a part stays", digestFile, `d.beat, d.lowest = 0, highBeat`, `d.beat = 0`, tableOwn},
 	{"digest: one that cannot be written fails the heartbeat", tableBeat, `return cluster.Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil`, `return cluster.Snapshot{Members: members}, d.write(ctx, b, members, now)`, tableOwn},
-	{"cluster: a late publication replaces a newer one", tableKnown, `version = :version AND revision < :revision`, `version >= :version AND revision < :revision OR :revision = :revision`, tableOwn},
+	{"cluster: a late publication replaces a newer one", tableKnown, `NOT (version > :version OR (version = :version AND revision >= :revision))`, `NOT (version = :version AND revision >= :revision)`, tableOwn},
 	{"cluster: known versions are never forgotten", tableNodes, `	return c.forgetKnown(ctx, clusterName, oldest)`, `	return nil`, tableOwn},
 	{"cluster: what the living know is forgotten", tableKnown, `		if alive[text(item["member_key"])] {`, `		if false {`, tableOwn},
 	{"cluster: waiters in a large cluster ask at each heartbeat", "pkg/cluster/known.go", `look = now + spread`, `look = now`, clusterOwn},
@@ -158,14 +165,23 @@ var clusterMutants = []mutant{
 	}
 	if false {`, pgOwn},
 	{"postgres: a dropped session is recorded", pgBeat, `WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)`, `WHERE true`, pgOwn},
-	{"postgres: an older lease's heartbeat is recorded", pgBeat, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)`, ``, pgOwn},
+	{"postgres: an older lease's heartbeat is recorded", pgBeat, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version AND`, `AND NOT (false AND excluded.version < m.version AND`, pgOwn},
+	{"postgres: an older lease is kept out for ever", pgBeat, ` AND m.heartbeat >= clock_timestamp() - GREATEST($8::interval, $12::interval))`, ` AND $12::interval IS NOT NULL)`, pgOwn},
 	{"postgres: changes are read from the latest transaction on", pgBeat, `txid_snapshot_xmin(`, `txid_snapshot_xmax(`, pgOwn},
 	{"postgres: a row that no node writes is a member", pgBeat, `o.alive && o.Validate() == nil; o.alive`, `o.alive && o.key != ""; o.alive`, pgOwn},
+	{"postgres: broken metadata ends a heartbeat", pgBeat, `o.alive = o.alive && json.Unmarshal(metadata, &o.Metadata) == nil`, `if o.alive && err == nil {
+			err = json.Unmarshal(metadata, &o.Metadata)
+		}`, pgOwn},
+	{"postgres: broken known versions end a read", pgFile, `if json.Unmarshal(text, &known) == nil {`, `if err := json.Unmarshal(text, &known); err != nil {
+			return err
+		} else {`, pgOwn},
 	{"postgres: nobody falls silent", pgBeat, `AND (SELECT since FROM now) > 0`, `AND false`, pgOwn},
 	{"postgres: another session is no change", pgBeat, `WHEN (m.name, m.node_id, m.session_id, m.metadata) = (excluded.name, excluded.node_id, excluded.session_id, excluded.metadata)`, `WHEN (m.name, m.node_id, m.metadata) = (excluded.name, excluded.node_id, excluded.metadata)`, pgOwn},
 	{"postgres: a member that was suspended reads changes alone", pgBeat, `AND $10 > horizon - $8::interval THEN`, `THEN`, pgOwn},
 	{"postgres: another server's transactions are newer", pgBeat, `CASE WHEN $9 <= cursor AND`, `CASE WHEN`, pgOwn},
-	{"postgres: a late publication replaces a newer one", pgFile, `WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`, ``, pgOwn},
+	{"postgres: a late publication replaces a newer one", pgFile, `WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`, `WHERE true`, pgOwn},
+	{"postgres: a publication of an earlier pool stays", pgFile, `AND m.version = excluded.version)`, `AND false)`, pgOwn},
+	{"postgres: a late publication of an earlier holder replaces a newer one", pgFile, `AND m.version = excluded.version)`, `)`, pgOwn},
 	{"lease: RenewNow waits for the next renewal", "pkg/lease/grow.go", `	case <-a.nudged:
 `, ``, leaseOwn},
 }

@@ -29,8 +29,9 @@ class AsyncIdGenerator(Common):
 
     async def next(self) -> int:
         """Return the next ID: an int below 2^63."""
+        lock = self._lock
         id = self._blocks.take()  # no other task runs meanwhile
-        if id is not None:
+        if id is not None and self._lock is lock:  # otherwise a signal handler has forked, and the parent has this ID
             return id
         return (await self.batch(1))[0]
 
@@ -53,11 +54,16 @@ class AsyncIdGenerator(Common):
                     self._blocks.take_into(out, n)
             finally:
                 lock.release()
+                # Invariant: if a signal handler has forked meanwhile, the parent has the block that came, and the connection.
+                if self._lock is not lock:
+                    self._forget()
+            if self._lock is not lock:
+                break
             if len(out) > before:
                 end = self._end()
             elif time.monotonic() > end:
                 raise self._late()
-        return out
+        return out if self._lock is lock else await self.batch(n)
 
     async def __aiter__(self) -> Any:
         while True:

@@ -103,6 +103,9 @@ class IdGenerator(Common):
             yield
         finally:
             lock.release()
+            # Invariant: if a signal handler has forked meanwhile, the parent has the block that came, and the connection.
+            if self._lock is not lock:
+                self._forget()
 
     def next(self) -> int:
         """Return the next ID: an int below 2^63."""

@@ -17,7 +17,13 @@ class Clocks implements AutoCloseable {
 
     Clocks() { this("/dev/vmclock0"); }
 
-    Clocks(String vmClock) { vm = open(device = vmClock); }
+    Clocks(String vmClock) {
+        device = vmClock;
+        open();
+    }
+
+    /** Opens the VMClock device, if this machine has one: after a checkpoint, it may be another machine. */
+    final void open() { vm = open(device); }
 
     /** The readings of all clocks at one moment. */
     record Reading(long boot, long mono, long wall, long generation) {}

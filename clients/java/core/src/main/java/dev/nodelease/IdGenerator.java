@@ -36,7 +36,7 @@ public final class IdGenerator implements AutoCloseable {
     private String pool;
     private int want = FIRST;
     private long dropped; // IDs made from earlier blocks
-    private volatile long issued, tries, requests;
+    private volatile long issued, failed, requests;
     private volatile Layout layout;
     // The block: the tickets from next up to end, until one of the clocks has advanced by left.
     private long first, next, end, mask, node, left;
@@ -116,7 +116,7 @@ public final class IdGenerator implements AutoCloseable {
     public long requests() { return requests; }
 
     /** How many requests for a block have failed so far, including those that were sent again. */
-    public long failures() { return Math.max(tries - requests, 0); }
+    public long failures() { return failed; }
 
     /** How many IDs were made so far; while another thread makes some, a slightly older count. */
     public long issued() {
@@ -209,7 +209,6 @@ public final class IdGenerator implements AutoCloseable {
             // The clocks are read before sending: left_ms was computed later, so the block ends early, never late.
             Clocks.Reading before = clocks.read();
             NodeleaseException error;
-            tries++;
             try {
                 Sidecar.Answer answer = sidecar.post("/v1/blocks?client=" + name + "&nonce=" + nonce + "&n=" + Math.min(Math.max(want, need), MOST), until - System.nanoTime());
                 error = accept(answer, nonce, before);
@@ -218,6 +217,8 @@ public final class IdGenerator implements AutoCloseable {
                 }
             } catch (IOException e) {
                 error = new NodeleaseException.SidecarUnavailable("no sidecar answers at " + sidecar.name + " (" + e + "): start `nodelease serve`, or set NODELEASE_SIDECAR", e);
+            } finally {
+                failed += next < end ? 0 : 1; // no block came
             }
             if (System.nanoTime() + delay - until >= 0 || Thread.currentThread().isInterrupted()) {
                 throw error;
@@ -276,20 +277,24 @@ public final class IdGenerator implements AutoCloseable {
         }
     }
 
-    // Several processes may start from one checkpoint: it contains no block and no connection, and
-    // no ID is made between the two calls.
+    // Several processes may start from one checkpoint: it contains no block, no connection and no open
+    // device, which CRaC refuses, and no ID is made between the two calls.
 
     void beforeCheckpoint() {
         locked(() -> {
             checkpoint = true;
             drop();
             sidecar.close();
+            clocks.close();
         });
     }
 
     void afterRestore() {
         locked(() -> {
             checkpoint = false;
+            if (!closed) {
+                clocks.open();
+            }
             drop();
             name = token();
             restored.signalAll();

@@ -17,8 +17,9 @@ import java.security.SecureRandom;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Timer;
-import java.util.TimerTask;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BiConsumer;
 
 /**
  * A connection to the sidecar, on a Unix socket or TCP. Not thread-safe. The path to the first ID uses
@@ -26,12 +27,6 @@ import java.util.TimerTask;
  */
 final class Sidecar implements AutoCloseable {
     private static final int MOST = 1 << 20; // bytes of an answer
-    private static final Timer WATCH = new Timer("nodelease", true); // in a new process it starts faster than an executor
-
-    /** In a new process, loading the JDK's classes for a Unix socket takes most of the time to the first ID. A third of it, the random numbers, is loaded in parallel. */
-    private static final class Loading extends TimerTask {
-        @Override public void run() { new SecureRandom(); }
-    }
 
     record Answer(int status, String body) {}
 
@@ -58,7 +53,6 @@ final class Sidecar implements AutoCloseable {
     private final String unix;
     private final URI url;
     private SocketChannel channel;
-    private int requests;
 
     Sidecar(String address) {
         String text = address != null ? address : System.getenv("NODELEASE_SIDECAR");
@@ -66,7 +60,8 @@ final class Sidecar implements AutoCloseable {
         unix = name.startsWith("unix:") ? name.substring(name.startsWith("unix://") ? 7 : 5) : null;
         url = unix == null ? URI.create(name) : null;
         if (unix != null) {
-            WATCH.schedule(new Loading(), 0);
+            // In a new process, loading the JDK's classes for a Unix socket takes most of the time to the first ID. A third of it, the random numbers, is loaded in parallel.
+            new Thread("nodelease") { @Override public void run() { new SecureRandom(); } }.start();
         }
         if (unix != null ? unix.isEmpty() : !"http".equals(url.getScheme()) || url.getHost() == null || url.getPath().length() > 1) {
             throw new IllegalArgumentException("the sidecar's address " + name + " (NODELEASE_SIDECAR): use http://127.0.0.1:7373 or unix:/path/to/socket");
@@ -79,14 +74,14 @@ final class Sidecar implements AutoCloseable {
         channel = null; // ours again only after a whole answer
         boolean whole = false;
         // A channel has no time-outs: it is closed when the time is over.
-        TimerTask watch = null;
+        // Invariant (liveness): the time is that of the monotonic clock. A java.util.Timer follows the wall clock, which may be set back.
+        CompletableFuture<Void> watch = new CompletableFuture<>();
         try {
             if (c == null) {
                 c = unix != null ? SocketChannel.open(StandardProtocolFamily.UNIX) : SocketChannel.open();
             }
             SocketChannel mine = c;
-            watch = new TimerTask() { @Override public void run() { closeQuietly(mine); } };
-            WATCH.schedule(watch, Math.max(nanos / 1_000_000, 1));
+            watch.orTimeout(Math.max(nanos, 1), TimeUnit.NANOSECONDS).whenComplete(new BiConsumer<Void, Throwable>() { @Override public void accept(Void none, Throwable late) { closeQuietly(late == null ? null : mine); } });
             if (!c.isConnected()) {
                 SocketAddress to = unix != null ? UnixDomainSocketAddress.of(unix) : new InetSocketAddress(url.getHost().replace("[", "").replace("]", ""), url.getPort() < 0 ? 80 : url.getPort());
                 c.connect(to);
@@ -123,13 +118,10 @@ final class Sidecar implements AutoCloseable {
             Answer answer = new Answer(Integer.parseInt(head.substring(9, 12)), new String(in.array(), end + 4, length, StandardCharsets.UTF_8));
             whole = keep && in.position() == end + 4 + length;
             return answer;
-        } catch (NumberFormatException e) {
-            throw new IOException("an answer that is not the sidecar's", e);
+        } catch (IllegalArgumentException e) { // that of a host without an address is none of the IOExceptions
+            throw new IOException(e instanceof NumberFormatException ? "an answer that is not the sidecar's" : "an address that cannot be used: " + e, e);
         } finally {
-            if ((++requests & 8191) == 0) {
-                WATCH.purge(); // canceled timers stay until then, or until their time is over
-            }
-            if (watch != null && watch.cancel() && whole) {
+            if (watch.complete(null) && whole) {
                 channel = c;
             } else {
                 closeQuietly(c);

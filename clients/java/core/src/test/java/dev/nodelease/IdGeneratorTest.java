@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
@@ -18,7 +19,9 @@ import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import jdk.crac.Core;
 import jdk.crac.Resource;
 import org.junit.jupiter.api.Test;
@@ -93,6 +96,43 @@ class IdGeneratorTest {
     void noSidecar(@TempDir Path dir) {
         try (IdGenerator ids = new IdGenerator("unix:" + dir.resolve("none"), Duration.ofMillis(50))) {
             assertInstanceOf(NodeleaseException.SidecarUnavailable.class, assertThrows(NodeleaseException.class, ids::next));
+        }
+    }
+
+    /** While the name of its host has no address, a sidecar is unavailable like one that does not answer. */
+    @Test
+    void aHostWithoutAnAddress() {
+        String host = "x".repeat(64); // too long for a label, so that no name server is asked
+        try (IdGenerator ids = new IdGenerator("http://" + host + ":7373", Duration.ofMillis(50))) {
+            NodeleaseException e = assertThrows(NodeleaseException.class, ids::next);
+            assertInstanceOf(NodeleaseException.SidecarUnavailable.class, e);
+            assertTrue(ids.failures() > 1, "the call was not sent again");
+        }
+    }
+
+    /** A request that waits for its answer has not failed: the metric would go back with the answer. */
+    @Test
+    void aRequestInFlightHasNotFailed() throws Exception {
+        HttpServer server = sidecar();
+        server.removeContext("/v1/blocks");
+        CompletableFuture<Void> asked = new CompletableFuture<>();
+        CompletableFuture<Void> answer = new CompletableFuture<>();
+        server.createContext("/v1/blocks", exchange -> {
+            asked.complete(null);
+            answer.join();
+            exchange.sendResponseHeaders(503, -1);
+            exchange.close();
+        });
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1))) {
+            CompletableFuture<Long> call = CompletableFuture.supplyAsync(ids::next);
+            asked.join();
+            long inFlight = ids.failures();
+            answer.complete(null);
+            assertEquals(0, inFlight);
+            assertThrows(ExecutionException.class, call::get);
+            assertEquals(1, ids.failures());
+        } finally {
+            server.stop(0);
         }
     }
 
@@ -193,6 +233,44 @@ class IdGeneratorTest {
             assertEquals(3, ids.issued());
         } finally {
             server.stop(0);
+        }
+    }
+
+    /** CRaC refuses a checkpoint while a file is open, and may restore it on a machine without the device. */
+    @Test
+    void aCheckpointHasNoOpenDevice(@TempDir Path dir) throws Exception {
+        Path path = dir.resolve("vmclock0");
+        device(path, 0x4b4c4356, 1 << 8, 7);
+        HttpServer server = sidecar();
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1), new Adapter.Manual(path))) {
+            long id = ids.next();
+            assertTrue(isOpen(path));
+            ids.beforeCheckpoint();
+            assertTrue(!isOpen(path), "the checkpoint would fail");
+            ids.afterRestore();
+            assertEquals(id + 10, ids.next());
+            assertTrue(isOpen(path));
+            device(path, 0x4b4c4356, 1 << 8, 8);
+            assertEquals(id + 20, ids.next(), "an ID of a block of before the restore of the machine");
+            ids.beforeCheckpoint();
+            Files.delete(path);
+            ids.afterRestore();
+            assertEquals(id + 30, ids.next());
+        } finally {
+            server.stop(0);
+        }
+    }
+
+    /** Whether this process has a file open, as Linux says. */
+    private static boolean isOpen(Path path) throws Exception {
+        try (Stream<Path> all = Files.list(Path.of("/proc/self/fd"))) {
+            return all.anyMatch(fd -> {
+                try {
+                    return Files.readSymbolicLink(fd).equals(path.toRealPath());
+                } catch (IOException e) {
+                    return false; // closed meanwhile
+                }
+            });
         }
     }
 

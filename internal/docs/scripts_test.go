@@ -87,3 +87,24 @@ func TestTLCThatHasNotBegun(t *testing.T) {
 		t.Errorf("got %v and %s, want a configuration that was stopped", err, out)
 	}
 }
+
+// The scripts and make work in a folder whose name has a space, and with such a home.
+func TestFoldersWithASpace(t *testing.T) {
+	dir := tree(t, "scripts/dynoxide.sh", "Makefile")
+	home := filepath.Join(dir, "home")
+	put(t, filepath.Join(home, "registry/cache/index/dynoxide-rs-3.2.0.crate"), "")
+	c := script(t, dir, map[string]string{
+		"cargo":     `[ "$1" != install ] || { mkdir -p .cache/dynoxide-3.2.0/bin && : >.cache/dynoxide-3.2.0/bin/dynoxide; }`,
+		"sha256sum": `read -r sum file && [ -f "$file" ]`,
+	}, "scripts/dynoxide.sh")
+	c.Env = append(c.Env, "CARGO_HOME="+home)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("dynoxide.sh: %v: %s", err, out)
+	}
+	put(t, filepath.Join(dir, "cmd/nodelease/internal/ui/e2e/test.sh"), "#!/bin/sh\necho \"$PICTURES$LAYOUTS\"\n")
+	for target, want := range map[string]string{"picture": dir + "/docs/img\n", "layouts": dir + "/dist/layouts\n", "fleet-page": "-paper " + dir + "/docs\n"} {
+		if out, err := script(t, dir, map[string]string{"go": `echo "$@"`}, "make", "-s", target).CombinedOutput(); err != nil || !strings.HasSuffix(string(out), want) {
+			t.Errorf("make %s: got %v and %s, want %s", target, err, out, want)
+		}
+	}
+}

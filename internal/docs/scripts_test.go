@@ -1,11 +1,14 @@
 package docs
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
@@ -105,6 +108,72 @@ func TestFoldersWithASpace(t *testing.T) {
 	for target, want := range map[string]string{"picture": dir + "/docs/img\n", "layouts": dir + "/dist/layouts\n", "fleet-page": "-paper " + dir + "/docs\n"} {
 		if out, err := script(t, dir, map[string]string{"go": `echo "$@"`}, "make", "-s", target).CombinedOutput(); err != nil || !strings.HasSuffix(string(out), want) {
 			t.Errorf("make %s: got %v and %s, want %s", target, err, out, want)
+		}
+	}
+}
+
+// A second start uses the server of the first, even if that one is not ready yet. Nothing
+// would end a server whose place another one has taken.
+func TestTwoStartsOfDynamoDBLocal(t *testing.T) {
+	dir := tree(t, "scripts/dynamodb-local.sh")
+	put(t, filepath.Join(dir, "scripts/checksums.sh"), "#!/bin/sh\n")
+	put(t, filepath.Join(dir, "scripts/dynamodb-local/pom.xml"), "")
+	put(t, filepath.Join(dir, ".cache/dynamodb-local/lib-1/x.jar"), "")
+	pipes := map[string]*os.File{}
+	for _, name := range []string{"up", "go", "waits", "never"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		pipe, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
+		if err == nil {
+			defer pipe.Close()
+			err = pipe.SetReadDeadline(time.Now().Add(time.Minute))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		pipes[name] = pipe
+	}
+	start := func(name, ready, said string) *exec.Cmd {
+		return script(t, dir, map[string]string{
+			"cksum": "echo 1 2",
+			"java": `case $1 in --list-modules) echo jdk.compiler@17; exit ;; esac
+for endpoint; do case $endpoint in */endpoint) break ;; esac; done
+` + ready + `
+echo ` + name + ` >"$endpoint"
+read -r x <never`,
+			"sleep": said + `; PATH=${PATH#*:} exec sleep "$@"`,
+		}, "scripts/dynamodb-local.sh", "start")
+	}
+	stop := script(t, dir, nil, "scripts/dynamodb-local.sh", "stop")
+	defer func() {
+		if out, err := stop.CombinedOutput(); err != nil {
+			t.Errorf("stop: %v: %s", err, out)
+		}
+	}()
+	await := func(pipe string) {
+		t.Helper()
+		if _, err := pipes[pipe].Read(make([]byte, 10)); err != nil {
+			t.Fatalf("%s: %v", pipe, err)
+		}
+	}
+	results := make(chan string, 2)
+	run := func(c *exec.Cmd) {
+		out, err := c.Output()
+		results <- fmt.Sprint(strings.TrimSpace(string(out)), " ", err)
+	}
+	first := start("first", `until [ -s "${endpoint%/endpoint}/pid" ]; do :; done; echo up >up; read -r x <go`, ":")
+	second := start("second", ":", "echo waits >waits")
+	go run(first)
+	await("up")
+	go run(second)
+	await("waits")
+	if _, err := pipes["go"].WriteString("go\n"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, want := <-results, "export NODELEASE_DYNAMODB_LOCAL=first NODELEASE_DYNAMODB_LOCAL_VERSION=1 <nil>"; got != want {
+			t.Errorf("a start ends with %q, want %q", got, want)
 		}
 	}
 }

@@ -2,9 +2,11 @@ package docs
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -176,4 +178,70 @@ read -r x <never`,
 			t.Errorf("a start ends with %q, want %q", got, want)
 		}
 	}
+}
+
+// go test ./... does not run the tests of the modules that are separate. So a script runs
+// each of them.
+func TestEveryTestOfAModuleIsRun(t *testing.T) {
+	scripts := read(t, "scripts/test.sh") + read(t, "localstack/test.sh")
+	flag := func(name, line string) *regexp.Regexp {
+		m := regexp.MustCompile(` -` + name + ` '?([^' ]+)`).FindStringSubmatch(line)
+		if m == nil {
+			return nil
+		}
+		return regexp.MustCompile(m[1])
+	}
+	found := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != root && (d.Name()[0] == '.' || d.Name() == "node_modules" || d.Name() == "dist" || d.Name() == "cdk.out") {
+			return fs.SkipDir
+		}
+		if err != nil || d.Name() != "go.mod" || filepath.Dir(path) == filepath.Clean(root) {
+			return err
+		}
+		module := filepath.Dir(path)
+		name := strings.TrimPrefix(filepath.ToSlash(module), root+"/")
+		var lines []string
+		for _, m := range regexp.MustCompile(`cd `+name+` && go test ([^\n]*)`).FindAllStringSubmatch(scripts, -1) {
+			lines = append(lines, m[1])
+		}
+		for test := range strings.FieldsSeq(testsOf(t, module)) {
+			found++
+			runs := false
+			for _, line := range lines {
+				only, not := flag("run", line), flag("skip", line)
+				runs = runs || (only == nil || only.MatchString(test)) && (not == nil || !not.MatchString(test))
+			}
+			if !runs {
+				t.Errorf("no script runs %s of %s", test, name)
+			}
+		}
+		return nil
+	})
+	if err != nil || found < 30 {
+		t.Errorf("found %d tests, %v", found, err)
+	}
+}
+
+// testsOf returns the names of the tests of a module, without those of modules below it.
+func testsOf(t *testing.T, module string) (names string) {
+	t.Helper()
+	err := filepath.WalkDir(module, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if _, below := os.Stat(filepath.Join(path, "go.mod")); below == nil && path != module {
+			return fs.SkipDir
+		}
+		for _, m := range regexp.MustCompile(`func (Test\w*)`).FindAllStringSubmatch(testsIn(t, path), -1) {
+			if m[1] != "TestMain" {
+				names += m[1] + " "
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }

@@ -82,7 +82,7 @@ synth: functions ## write the CloudFormation templates to cdk.out
 # The settings that differ between deployments, such as ARCH=amd64, POOL=invoices, SIZE=256.
 context = -c arch=$(or $(ARCH),arm64) $(if $(POOL),-c pool=$(POOL)) $(if $(SIZE),-c size=$(SIZE))
 
-diff deploy destroy: functions ## show changes, deploy, or remove the table with its pool, with your AWS credentials (POOL, SIZE, ARCH)
+diff deploy destroy: functions ## show changes, deploy, or remove the stack, whose table stays, with your AWS credentials (POOL, SIZE, ARCH)
 	infra/cdk.sh $@ Nodelease $(context)
 
 template: ## write one plain CloudFormation template and the functions' zips for both architectures to dist/template

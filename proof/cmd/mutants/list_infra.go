@@ -9,6 +9,7 @@ var infraMutants = []mutant{
 	{"only one container of a task counts", "infra/nodepool/attach.go", `append(p.holders, c)`, `append(p.holders[:0], c)`, infraOwn},
 	{"autoscaling of another stage counts", "infra/nodepool/capacity.go", `*awscdk.Stack_Of(target).Node().Path() != *stack.Node().Path()`, `*awscdk.Stack_Of(target).Node().Path() == ""`, infraOwn},
 	{"a daemon service counts as one task", "infra/nodepool/capacity.go", `*strategy == "DAEMON"`, `*strategy == ""`, infraOwn},
+	{"a second sidecar ends the app", "infra/nodepool/sidecar.go", `other != nil {`, `other != nil && s.Port < 0 {`, infraOwn},
 	{"a sidecar is attached with limits below its TTL", "infra/nodepool/sidecar.go", `range limits.Complete() {`, `range limits.Complete()[:0] {`, infraOwn},
 	{"an example asks for a Region on this machine", "examples/promises/main.go", `{ o.HTTPClient = d })`, `{ o.HTTPClient, o.Region, o.BaseEndpoint = d, "", nil })`, "./examples/promises"},
 	{"an import that a signal cut off looks complete", "examples/importer/main.go", `return errStopped`, `return context.Cause(ctx)`, "./examples/importer"},

@@ -2,7 +2,7 @@ package main
 
 const infraOwn = "./infra"
 
-// The mutants of the deployment, and of examples: of refusals and of waits.
+// The mutants of the deployment, of examples, and of this command: of refusals and of waits.
 var infraMutants = []mutant{
 	{"a table that lists itself counts as replicated", store, `if own == "" || aws.ToString(r.RegionName) != own {`, `if own == "" || aws.ToString(r.RegionName) != own || own != "" {`, leaseOwn},
 	{"services do not wait for the seed", "infra/nodepool/attach.go", `task.Node().DefaultChild().Node().AddDependency(seed)`, `_ = seed`, infraOwn},
@@ -12,6 +12,7 @@ var infraMutants = []mutant{
 	{"a second sidecar ends the app", "infra/nodepool/sidecar.go", `other != nil {`, `other != nil && s.Port < 0 {`, infraOwn},
 	{"a sidecar is attached with limits below its TTL", "infra/nodepool/sidecar.go", `range limits.Complete() {`, `range limits.Complete()[:0] {`, infraOwn},
 	{"an example asks for a Region on this machine", "examples/promises/main.go", `{ o.HTTPClient = d })`, `{ o.HTTPClient, o.Region, o.BaseEndpoint = d, "", nil })`, "./examples/promises"},
+	{"a name of no mutant passes", "proof/cmd/mutants/main.go", `return strings.Contains(m.name, only) }`, `return only != m.name }`, "./proof/cmd/mutants"},
 	{"an import that a signal cut off looks complete", "examples/importer/main.go", `return errStopped`, `return context.Cause(ctx)`, "./examples/importer"},
 	{"a resting pool counts as claimable", "internal/app/handler/poolmetric.go", `s.Free+s.Expired)`, `s.Free+s.Expired+s.Cooling)`, "./internal/app/handler"},
 	{"the alarm running-out always needs ten measurements", "infra/nodepool/alarms.go", `max(1, min(10, p.ExhaustionAlarm/(2*p.Every)))`, `10`, infraOwn},

@@ -156,9 +156,11 @@ node=$(scripts/tools.sh "${steps[@]}")
 . scripts/step.sh
 
 # The downloads run while steps run, in two rows: npm and LocalStack, which are never installed twice at once, and the rest. A
-# step waits for its own downloads.
+# step waits for its own downloads. Each row is a process group, which ends with this script: the next run may begin at once, and two
+# installations into one folder break each other.
 work=$(mktemp -d)
 fetches() {
+	set +m
 	trap - EXIT
 	local row=$1 step
 	shift
@@ -169,10 +171,12 @@ fetches() {
 		if wait $!; then touch "$work/$step.done"; else touch "$work/$step.failed"; fi
 	done
 }
+set -m
 fetches rest "${steps[@]}" &
 fetcher=$!
 fetches npm "${steps[@]}" &
 fetcher="$fetcher $!"
+set +m
 fetched() {
 	case " ${fetching[*]} " in *" $1 "*) ;; *) return 0 ;; esac
 	[ -e "$work/$1.done" ] || [ -e "$work/$1.failed" ] || echo "   waiting for downloads: $work/$1.log" >&2
@@ -272,7 +276,7 @@ halt() {
 
 # A step ends at its first command that fails, and so does this script. So steps are
 # not called in an if or before ||, where bash would continue after a failure.
-trap 'code=$?; halt; kill $fetcher 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
+trap 'code=$?; halt; for row in $fetcher; do kill -TERM -- "-$row" 2>/dev/null || true; done; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
 done=0
 busy
 beside_before=$BUSY

@@ -1,7 +1,9 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -114,6 +116,51 @@ func TestFoldersWithASpace(t *testing.T) {
 	}
 }
 
+// Whoever ends scripts/test.sh ends its downloads too. The next run may start at once, and
+// two installations into one folder break each other.
+func TestDownloadsEndWithTheTests(t *testing.T) {
+	dir := tree(t, "scripts/test.sh")
+	put(t, filepath.Join(dir, "scripts/tools.sh"), "#!/bin/sh\n")
+	put(t, filepath.Join(dir, "scripts/step.sh"), "busy() { BUSY=; }\n")
+	put(t, filepath.Join(dir, "scripts/chromium.sh"), "#!/bin/sh\nexec 8>alive\necho begun >begun\nread -r x <never\n")
+	pipes := map[string]*os.File{}
+	for name, mode := range map[string]int{"begun": os.O_RDWR, "never": os.O_RDWR, "alive": os.O_RDONLY | syscall.O_NONBLOCK} {
+		pipes[name] = fifo(t, filepath.Join(dir, name), mode)
+	}
+	c := script(t, dir, map[string]string{"go": ":"}, "scripts/test.sh", "ui")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, begun := pipes["begun"].Read(make([]byte, 10))
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil || begun != nil {
+		t.Fatalf("%v, %v", err, begun)
+	}
+	_ = c.Wait() // "signal: terminated"
+	if n, err := pipes["alive"].Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("the download still runs: %v", err)
+	}
+	if _, err := pipes["never"].WriteString("end\n"); err != nil { // ends a download that still runs
+		t.Error(err)
+	}
+}
+
+// fifo makes a named pipe and opens it for a minute.
+func fifo(t *testing.T, path string, mode int) *os.File {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(path, mode, 0)
+	if err == nil {
+		t.Cleanup(func() { _ = pipe.Close() })
+		err = pipe.SetReadDeadline(time.Now().Add(time.Minute))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pipe
+}
+
 // A second start uses the server of the first, even if that one is not ready yet. Nothing
 // would end a server whose place another one has taken.
 func TestTwoStartsOfDynamoDBLocal(t *testing.T) {
@@ -123,18 +170,7 @@ func TestTwoStartsOfDynamoDBLocal(t *testing.T) {
 	put(t, filepath.Join(dir, ".cache/dynamodb-local/lib-1/x.jar"), "")
 	pipes := map[string]*os.File{}
 	for _, name := range []string{"up", "go", "waits", "never"} {
-		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		pipe, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
-		if err == nil {
-			defer pipe.Close()
-			err = pipe.SetReadDeadline(time.Now().Add(time.Minute))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		pipes[name] = pipe
+		pipes[name] = fifo(t, filepath.Join(dir, name), os.O_RDWR)
 	}
 	start := func(name, ready, said string) *exec.Cmd {
 		return script(t, dir, map[string]string{

@@ -35,7 +35,10 @@ quietly() {
 }
 # block prints the shell block under a heading of the page.
 block() { sed -n "/^## $1\$/,/^\`\`\`\$/p" localstack/README.md | sed -n '/^```sh$/,/^```$/{/^```/!p}'; }
-run() { bash -euxo pipefail -c "$1"; }
+run() {
+  [ -n "$1" ] || { echo "localstack/README.md has no block of sh under this heading" >&2; return 1; }
+  bash -euxo pipefail -c "$1"
+}
 build() {
   export FUNCTIONS=$PWD/.cache/localstack/functions
   step "building the functions for this machine"

@@ -26,7 +26,12 @@ again=${CI:+-count=1}
 # stack. Suite and faults do not vet, because the lint does, and because with empty
 # caches vet reads all dependencies once for each package, in addition to the
 # compiler. Slow packages come first. Three packages run at once, since some wait.
-readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
+readme() {
+	local commands
+	commands=$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)
+	[ -n "$commands" ] || { echo "README.md does not begin with a block of sh" >&2; return 1; }
+	sh -ec "$commands"
+}
 suite() {
 	scripts/postgres.sh && scripts/rie.sh >/dev/null
 	scripts/dynamodb-local.sh run -- go test -vet=off -ldflags=-w $again -timeout 20m -p 3 -skip "^($slow|$elsewhere)\$" ./cmd/nodelease ./infra ./proof/internal/naps ./proof/internal/herds ./pkg/lease ./pkg/lease/leasepool ./functions/internal/rie ./internal/protocol ./proof/internal/sim ./...

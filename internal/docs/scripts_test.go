@@ -34,7 +34,7 @@ func put(t *testing.T, file, content string) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(content), 0o700); err != nil { //nolint:gosec // it is a program
+	if err := os.WriteFile(file, []byte(content), 0o700); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -114,6 +114,23 @@ func TestFoldersWithASpace(t *testing.T) {
 			t.Errorf("make %s: got %v and %s, want %s", target, err, out, want)
 		}
 	}
+}
+
+// The steps that run the commands of a page fail if they no longer find them there.
+func TestPagesWithoutCommandsFail(t *testing.T) {
+	dir := tree(t, "scripts/test.sh", "localstack/test.sh")
+	put(t, filepath.Join(dir, "scripts/tools.sh"), "#!/bin/sh\n")
+	put(t, filepath.Join(dir, "scripts/step.sh"), "busy() { BUSY=; }\njudge() { :; }\n")
+	put(t, filepath.Join(dir, "README.md"), "```console\nnodelease demo\n```\n\n```sh\ntrue\n```\n")
+	wantFailure(t, script(t, dir, map[string]string{"go": ":"}, "scripts/test.sh", "readme"), "README.md does not begin with a block of sh")
+
+	put(t, filepath.Join(dir, "scripts/build-functions.sh"), "#!/bin/sh\n")
+	put(t, filepath.Join(dir, "localstack/e2e/go.mod"), "")
+	put(t, filepath.Join(dir, "localstack/README.md"), "## Start LocalStack\n\n```sh\ntrue\n```\n")
+	put(t, filepath.Join(dir, ".cache/localstack/logs/empty"), "")
+	c := script(t, dir, map[string]string{"go": ":"}, "localstack/test.sh", "stack")
+	c.Env = append(c.Env, "NODELEASE_LOCALSTACK_PORT=1")
+	wantFailure(t, c, "localstack/README.md has no block of sh under this heading")
 }
 
 // Whoever ends scripts/test.sh ends its downloads too. The next run may start at once, and

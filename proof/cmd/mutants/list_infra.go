@@ -18,6 +18,10 @@ var infraMutants = []mutant{
 	{"the alarm running-out always needs ten measurements", "infra/nodepool/alarms.go", `max(1, min(10, p.ExhaustionAlarm/(2*p.Every)))`, `10`, infraOwn},
 	{"a grant that CDK dropped passes", "infra/nodepool/grants.go", `if p.granted[principal] || isRole && hasPolicy(role) {`, `if p.granted[principal] || isRole && (hasPolicy(role) || isRole) {`, infraOwn},
 	{"zips of another architecture pass", "infra/nodepool/zips.go", `if program.Machine != machine {`, `if false {`, infraOwn},
+	{"a table with a snapshot is deployed", "infra/nodepool/validate.go", `	switch p.RemovalPolicy {
+	case `, `	switch p.RemovalPolicy {
+	case awscdk.RemovalPolicy_SNAPSHOT, `, infraOwn},
+	{"a table's name that DynamoDB refuses is deployed", "infra/nodepool/validate.go", `tableNames.MatchString(p.TableName) {`, `p.TableName != "" {`, infraOwn},
 	{"a protected table is to be destroyed", "infra/nodepool/validate.go", `if p.AllowDeletion || p.RemovalPolicy == awscdk.RemovalPolicy_RETAIN {`, `if p.AllowDeletion || p.RemovalPolicy != "" || p.RemovalPolicy == awscdk.RemovalPolicy_RETAIN {`, infraOwn},
 	{"another table's name passes at synth", "infra/nodepool/names.go", `slices.Contains(was.Pools, p.Name) && was.Table == n.props.TableName`, `slices.Contains(was.Pools, p.Name)`, infraOwn},
 	{"two tables of one name pass", "infra/nodepool/names.go", `*s.Account() == *stack.Account() && *s.Region() == *stack.Region()`, `*s.Account() != *stack.Account()`, infraOwn},

@@ -39,7 +39,7 @@ bench-lease: ## compare leases with dynamolock, Zeebe's algorithm and etcd: requ
 	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run .'
 
 fleet-page: ## simulate fleets of all sizes and write docs/benchmarks-fleet.md: half an hour
-	go test -count=1 ./internal/tenure -run TestFleetsOnPaper -timeout 90m -args -paper $(CURDIR)/docs
+	go test -count=1 ./internal/tenure -run TestFleetsOnPaper -timeout 90m -args -paper "$(CURDIR)/docs"
 
 bench-clients: ## compare the Java, Python and Node clients with the usual generators of their languages: docs/benchmarks-clients.md
 	clients/bench/run.sh
@@ -82,7 +82,7 @@ synth: functions ## write the CloudFormation templates to cdk.out
 # The settings that differ between deployments, such as ARCH=amd64, POOL=invoices, SIZE=256.
 context = -c arch=$(or $(ARCH),arm64) $(if $(POOL),-c pool=$(POOL)) $(if $(SIZE),-c size=$(SIZE))
 
-diff deploy destroy: functions ## show changes, deploy, or remove the table with its pool, with your AWS credentials (POOL, SIZE, ARCH)
+diff deploy destroy: functions ## show changes, deploy, or remove the stack, whose table stays, with your AWS credentials (POOL, SIZE, ARCH)
 	infra/cdk.sh $@ Nodelease $(context)
 
 template: ## write one plain CloudFormation template and the functions' zips for both architectures to dist/template
@@ -105,10 +105,10 @@ ui: ## test the web UI in a real Chromium
 	cmd/nodelease/internal/ui/e2e/test.sh
 
 picture: ## update the screenshots of the web UI in docs/img, from the running demo and the tests
-	PICTURES=$(CURDIR)/docs/img cmd/nodelease/internal/ui/e2e/test.sh
+	PICTURES="$(CURDIR)/docs/img" cmd/nodelease/internal/ui/e2e/test.sh
 
 layouts: ## take 32 screenshots of the web UI in dist/layouts: four sizes of pool and of window, both themes
-	LAYOUTS=$(CURDIR)/dist/layouts ONLY=layout cmd/nodelease/internal/ui/e2e/test.sh
+	LAYOUTS="$(CURDIR)/dist/layouts" ONLY=layout cmd/nodelease/internal/ui/e2e/test.sh
 
 trace: ## measure the web UI in a DevTools trace of Chromium: 65,536 node IDs under churn, ten minutes (MINUTES=3 for less)
 	cmd/nodelease/internal/ui/e2e/test.sh trace

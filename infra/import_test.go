@@ -192,6 +192,21 @@ func TestWrongSidecar(t *testing.T) {
 	wantRefused(t, stack, "Image is missing", "Port is 70000: use 1 to 65535", "MemoryLimitMiB is 1", "network mode is BRIDGE", "use awsvpc")
 }
 
+// A second sidecar of a task is reported together with all other mistakes.
+func TestTwoSidecarsOfATask(t *testing.T) {
+	stack := newStack(t, "")
+	nodes := nodepool.New(stack, "Nodes", orders(nil))
+	task := newTask(stack, "Task")
+	app := addContainer(task, "app", 0)
+	props := &nodepool.Sidecar{Image: awsecs.ContainerImage_FromRegistry(jsii.String("example.org/nodelease:1"), nil)}
+	first := nodes.Pool("orders").AttachSidecar(task, app, props)
+	if second := nodes.Pool("orders").AttachSidecar(task, app, props); *second.Node().Path() != *first.Node().Path() {
+		t.Errorf("got the container %s, want the first sidecar", *second.Node().Path())
+	}
+	nodes.Pool("order")
+	wantRefused(t, stack, "AttachSidecar(Test/Task): the task has a container named nodelease already", `Pool("order")`)
+}
+
 // A sidecar cannot start with limits of growth below its own TTL, so the synthesis refuses them. The smallest limits are accepted.
 func TestSidecarOfShortLimits(t *testing.T) {
 	attach := func(ttl, reserve time.Duration) awscdk.Stack {

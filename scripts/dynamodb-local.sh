@@ -110,7 +110,8 @@ running() {
 start() {
 	fetch
 	dir=$cache/started
-	if running "$dir" && [ -f "$dir/endpoint" ]; then
+	if running "$dir"; then # a server that another copy of this script has just started is not replaced, since nothing would end it
+		await "$dir" "$(cat "$dir/pid")"
 		echo "dynamodb-local: already running" >&2
 	else
 		rm -rf "$dir"

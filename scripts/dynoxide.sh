@@ -12,7 +12,7 @@ if ! [ -x "$dir/bin/dynoxide" ]; then
 	mkdir -p "$dir"
 	# The crate is downloaded and checked before it is built. Its Cargo.lock has the checksums of all of its dependencies.
 	cargo info --quiet "dynoxide-rs@$version" >/dev/null
-	crate=(${CARGO_HOME:-$HOME/.cargo}/registry/cache/*/"dynoxide-rs-$version.crate")
+	crate=("${CARGO_HOME:-$HOME/.cargo}"/registry/cache/*/"dynoxide-rs-$version.crate")
 	for file in "${crate[@]}"; do
 		echo "$checksum  $file" | sha256sum --check --quiet >&2 || { echo "dynoxide: $file is not the crate that was reviewed: remove it" >&2; exit 1; }
 	done

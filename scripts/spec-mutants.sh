@@ -19,6 +19,10 @@ if [ "$in_list" != "$in_spec" ]; then
 	exit 1
 fi
 
+for name; do
+	grep -q "^$name[[:space:]]" $list || { echo "spec-mutants.sh: no mutant is named $name: see $list" >&2; exit 2; }
+done
+
 # check MUTANT CONFIG EXPECTED runs a mutant, and sets the variables result and steps.
 check() {
 	local kind=INVARIANTS cfg=$work/$(basename "$2").cfg

@@ -26,7 +26,12 @@ again=${CI:+-count=1}
 # stack. Suite and faults do not vet, because the lint does, and because with empty
 # caches vet reads all dependencies once for each package, in addition to the
 # compiler. Slow packages come first. Three packages run at once, since some wait.
-readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
+readme() {
+	local commands
+	commands=$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)
+	[ -n "$commands" ] || { echo "README.md does not begin with a block of sh" >&2; return 1; }
+	sh -ec "$commands"
+}
 suite() {
 	scripts/postgres.sh && scripts/rie.sh >/dev/null
 	scripts/dynamodb-local.sh run -- go test -vet=off -ldflags=-w $again -timeout 20m -p 3 -skip "^($slow|$elsewhere)\$" ./cmd/nodelease ./infra ./proof/internal/naps ./proof/internal/herds ./pkg/lease ./pkg/lease/leasepool ./functions/internal/rie ./internal/protocol ./proof/internal/sim ./...
@@ -156,9 +161,11 @@ node=$(scripts/tools.sh "${steps[@]}")
 . scripts/step.sh
 
 # The downloads run while steps run, in two rows: npm and LocalStack, which are never installed twice at once, and the rest. A
-# step waits for its own downloads.
+# step waits for its own downloads. Each row is a process group, which ends with this script: the next run may begin at once, and two
+# installations into one folder break each other.
 work=$(mktemp -d)
 fetches() {
+	set +m
 	trap - EXIT
 	local row=$1 step
 	shift
@@ -169,10 +176,12 @@ fetches() {
 		if wait $!; then touch "$work/$step.done"; else touch "$work/$step.failed"; fi
 	done
 }
+set -m
 fetches rest "${steps[@]}" &
 fetcher=$!
 fetches npm "${steps[@]}" &
 fetcher="$fetcher $!"
+set +m
 fetched() {
 	case " ${fetching[*]} " in *" $1 "*) ;; *) return 0 ;; esac
 	[ -e "$work/$1.done" ] || [ -e "$work/$1.failed" ] || echo "   waiting for downloads: $work/$1.log" >&2
@@ -272,7 +281,7 @@ halt() {
 
 # A step ends at its first command that fails, and so does this script. So steps are
 # not called in an if or before ||, where bash would continue after a failure.
-trap 'code=$?; halt; kill $fetcher 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
+trap 'code=$?; halt; for row in $fetcher; do kill -TERM -- "-$row" 2>/dev/null || true; done; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
 done=0
 busy
 beside_before=$BUSY

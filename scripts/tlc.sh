@@ -6,7 +6,8 @@
 # it prints TLC's counterexample and ends with TLC's exit code.
 #
 #   TLC_WORKERS  threads (2)      TLC_HEAP  heap of the JVM (4g)
-#   TLC_SECONDS  time limit of one config (none): a config that reaches it is stopped and reported, and does not fail
+#   TLC_SECONDS  time limit of one config (none): a config that reaches it is stopped and reported, and does not fail, unless TLC
+#                has not begun to search by then
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,6 +43,11 @@ for config in "$@"; do
 		-workers "${TLC_WORKERS:-2}" -metadir "$work/states" -config "$(realpath "$config")" "$module" \
 		>"$work/out" 2>&1 </dev/null || code=$?
 	if [ $code -eq 124 ]; then # stopped; TLC searches breadth first, so the shortest behaviours have been checked
+		grep -q '^Finished computing initial states' "$work/out" || {
+			cat "$work/out"
+			echo "tlc.sh: $config: TLC checked nothing within $TLC_SECONDS s" >&2
+			exit 1
+		}
 		states=$(sed -n 's/^Progress.* generated.*, \([0-9,]*\) distinct.*/\1/p' "$work/out" | tail -1)
 		depth=$(sed -n 's/^Progress(\([0-9]*\)).*/\1/p' "$work/out" | tail -1)
 		printf '%-34s %12s %6s %8s  stopped, no violation so far\n' "$name" "${states:--}" "${depth:--}" $((SECONDS - began))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"slices"
 	"strings"
@@ -64,11 +65,16 @@ func (d *doctor) checkTable(ctx context.Context) bool {
 		return false
 	case errors.Is(err, lease.ErrUnsafeReplication):
 		d.add("keys", fine, "pool_group (S), node_id (N)", "")
-		var drop []string
-		for _, r := range out.Table.Replicas {
-			drop = append(drop, fmt.Sprintf(`{"Delete":{"RegionName":%q}}`, aws.ToString(r.RegionName)))
+		says, fix, others := plain(err), "", d.otherRegions(out.Table.Replicas)
+		if len(others) > 0 {
+			// Invariant: DynamoDB carries the fix out. It refuses to delete the replica of the Region that is
+			// asked, and more than one replica at a time.
+			fix = d.aws("update-table", fmt.Sprintf(`--replica-updates '[{"Delete":{"RegionName":%q}}]'`, others[0]))
 		}
-		d.add("replication", problem, plain(err), d.aws("update-table", "--replica-updates '["+strings.Join(drop, ",")+"]'"))
+		if len(others) > 1 {
+			says += "; replicas are deleted one at a time: when the first is gone, run doctor again for the next"
+		}
+		d.add("replication", problem, says, fix)
 	case err != nil:
 		d.add("table", problem, plain(err), "")
 	default:
@@ -76,6 +82,21 @@ func (d *doctor) checkTable(ctx context.Context) bool {
 		d.add("replication", fine, replication(out.Table), "")
 	}
 	return true
+}
+
+// otherRegions returns the Regions of the replicas without that of the table itself, which some
+// answers list too.
+func (d *doctor) otherRegions(replicas []types.ReplicaDescription) (regions []string) {
+	own := ""
+	if parts := strings.Split(d.arn, ":"); len(parts) == 6 {
+		own = parts[3]
+	}
+	for _, r := range replicas {
+		if name := aws.ToString(r.RegionName); name != own {
+			regions = append(regions, name)
+		}
+	}
+	return regions
 }
 
 // anotherName returns a name for a table beside this one.
@@ -166,8 +187,12 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 	d.checkThrottles(slow)
 	switch {
 	case len(missing) > 0:
+		policy := d.policy(missing)
+		// Invariant: the fix takes no permission from the role. put-role-policy replaces the policy of the
+		// same name, such as one for another pool, so each policy has a name of its own.
+		name := fmt.Sprintf("nodelease-%s-%08x", d.pool, crc32.ChecksumIEEE([]byte(policy)))
 		d.add("permissions", problem, "these credentials lack "+strings.Join(missing, ", "),
-			"aws iam put-role-policy --role-name ROLE --policy-name nodelease --policy-document "+"'"+d.policy(missing)+"'")
+			"aws iam put-role-policy --role-name ROLE --policy-name "+name+" --policy-document '"+policy+"'")
 	case len(others) > 0:
 		d.add("permissions", problem, strings.Join(others, "; "), "")
 	case len(slow) > 0:

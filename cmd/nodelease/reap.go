@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,7 +39,6 @@ func newReap(g *globals) *cobra.Command {
 				return err
 			}
 			pool := leasepool.Open(store, g.pool)
-			pool.Logger = g.log
 			pool.Logger = slog.New(slog.DiscardHandler) // this command prints the report
 			done := progressOn(cmd.ErrOrStderr(), pool, "reading")
 			defer done()
@@ -69,7 +70,7 @@ func newReap(g *globals) *cobra.Command {
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), r)
 			}
-			return say(cmd.OutOrStdout(), reaped(r))
+			return say(cmd.OutOrStdout(), reaped(g, r))
 		},
 	}
 	t.register(cmd)
@@ -144,7 +145,7 @@ func lookAgain(ctx context.Context, out io.Writer, pool *asking) (r leasepool.Re
 }
 
 // reaped describes what a run found and freed.
-func reaped(r leasepool.ReapReport) text.Safe {
+func reaped(g *globals, r leasepool.ReapReport) text.Safe {
 	var b text.Builder
 	b.Printf("%s held, %d due, %d freed", count(r.Held, "node ID", "node IDs"), len(r.Due), len(r.Freed))
 	if len(r.Due) > 0 {
@@ -164,5 +165,26 @@ func reaped(r leasepool.ReapReport) text.Safe {
 		b.Printf("stuck, reserved for hours ahead: %s\n", some(r.Stuck))
 	}
 	b.Add(corrupted(r.Corrupt))
+	b.Add(forged(g, r.Forged))
+	return b.Safe()
+}
+
+// forged lists the items with changes that were not written by Nodelease. doctor knows the
+// remedy for each.
+//
+// Invariant: every command that has compared the items shows what it found. Nothing else may
+// compare them where there is no reaper function.
+func forged(g *globals, found leasepool.Corrupt) text.Safe {
+	var b text.Builder
+	for _, n := range slices.Sorted(maps.Keys(found)) {
+		what := fmt.Sprintf("node %d", n)
+		if n < 0 {
+			what = "the pool's own item"
+		}
+		b.Printf("%s\n", bad.of("something other than Nodelease wrote %s: %s", what, found[n]))
+	}
+	if len(found) > 0 {
+		b.Printf("To see what to do about it: %s\n", command(g.again("doctor")))
+	}
 	return b.Safe()
 }

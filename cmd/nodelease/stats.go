@@ -70,6 +70,7 @@ func counted(out io.Writer, g *globals, s leasepool.Stats) text.Safe {
 	for _, n := range slices.Sorted(maps.Keys(s.Corrupt)) {
 		b.Printf("%s\n", folded(out, bad.of("  node %d is corrupt: %s", n, s.Corrupt[n]), 4))
 	}
+	b.Add(forged(g, s.Forged))
 	if s.Utilization >= nearlyFull {
 		if how, words := remedy.Larger(s.Pool, 2*s.Pool.Size); words != "" {
 			b.Printf("To make it larger: %s\n", command(g.again(words)))

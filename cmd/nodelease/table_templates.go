@@ -5,10 +5,13 @@ import "github.com/nodelease/nodelease/internal/text"
 // ways describe the ways to create a table for production.
 var ways = map[string]func(*globals) text.Safe{
 	"cdk": func(g *globals) text.Safe {
+		// Invariant: a first deployment that fails does not block the next one. Its rollback would leave a
+		// protected table behind, whose name is then taken.
 		return text.Sprintf(`nodes := nodepool.New(stack, "Nodes", &nodepool.Props{
-	TableName:    "%s",
-	Pools:        []nodepool.PoolProps{{Name: "%s", Size: 1024}},
-	FunctionsDir: "dist/functions",
+	TableName:     "%s",
+	Pools:         []nodepool.PoolProps{{Name: "%s", Size: 1024}},
+	FunctionsDir:  "dist/functions",
+	AllowDeletion: true, // for the first deployment only: remove it and deploy again, so that the table is protected
 })
 nodes.Pool("%s").Attach(taskDefinition)
 `, g.table, g.poolOr("orders"), g.poolOr("orders"))

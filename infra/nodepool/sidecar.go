@@ -25,6 +25,9 @@ type Sidecar struct {
 	Logging awsecs.LogDriver
 }
 
+// sidecarName is the name of the container that AttachSidecar adds.
+const sidecarName = "nodelease"
+
 // AttachSidecar adds `nodelease serve` to a task as a container named nodelease, for an application in any language (docs/sidecar.md). The
 // application's container starts once the sidecar has a node ID, is stopped before the sidecar, and gets the variable NODELEASE_URL, such as
 // http://127.0.0.1:7373. Only the sidecar gets the environment that Attach sets. When the lease is lost, the sidecar exits and ECS replaces
@@ -38,6 +41,11 @@ func (p *Pool) AttachSidecar(task awsecs.TaskDefinition, app awsecs.ContainerDef
 		s = *props
 	}
 	path := *task.Node().Path()
+	if other := task.FindContainer(jsii.String(sidecarName)); other != nil {
+		n.problems.addf("AttachSidecar(%s): the task has a container named %s already: attach one sidecar to a task; its other applications share it "+
+			"if you give them the variable NODELEASE_URL too", path, sidecarName)
+		return other // Invariant: every call works, since CDK would end the app at a second container of this name
+	}
 	if s.Image == nil {
 		n.problems.addf("AttachSidecar(%s): Image is missing: give an image with the nodelease command, such as one of cmd/nodelease/Dockerfile", path)
 		s.Image = awsecs.ContainerImage_FromRegistry(jsii.String("scratch"), nil) // never synthesized
@@ -67,7 +75,7 @@ func (p *Pool) AttachSidecar(task awsecs.TaskDefinition, app awsecs.ContainerDef
 		n.problems.addf("AttachSidecar(%s): the sidecar leases with a TTL of %v, which the limits of pool %s do not allow: %w", path, limits.TTL, p.props.Name, err)
 	}
 	listen := fmt.Sprintf("127.0.0.1:%d", s.Port)
-	sidecar := task.AddContainer(jsii.String("nodelease"), &awsecs.ContainerDefinitionOptions{
+	sidecar := task.AddContainer(jsii.String(sidecarName), &awsecs.ContainerDefinitionOptions{
 		Image:                  s.Image,
 		Essential:              jsii.Bool(true), // without it the application would have no IDs
 		Command:                jsii.Strings("serve", "--listen", listen),

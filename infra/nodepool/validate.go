@@ -3,6 +3,7 @@ package nodepool
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,12 +16,27 @@ import (
 
 // validate returns every problem of the properties at once. Props must have their defaults.
 func (p Props) validate(region string) error {
-	return errors.Join(p.validatePools(), p.validateLimits(), p.validateRegions(region), p.validateRemoval(), p.validateKeys(), p.validateTimes())
+	return errors.Join(p.validateTable(), p.validatePools(), p.validateLimits(), p.validateRegions(region), p.validateRemoval(), p.validateKeys(), p.validateTimes())
+}
+
+var tableNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
+
+// validateTable refuses a name that DynamoDB refuses, but only in the middle of a deployment.
+func (p Props) validateTable() error {
+	if p.TableName == "" || *awscdk.Token_IsUnresolved(p.TableName) || tableNames.MatchString(p.TableName) {
+		return nil
+	}
+	return fmt.Errorf("TableName is %q: use 3 to 255 of A-Z a-z 0-9 . _ -, or leave it out for a name that CloudFormation makes", p.TableName)
 }
 
 // validateRemoval refuses a removal policy that CloudFormation could not carry out: it would fail to delete a protected table, and leave the
 // stack in DELETE_FAILED or ROLLBACK_FAILED.
 func (p Props) validateRemoval() error {
+	switch p.RemovalPolicy {
+	case awscdk.RemovalPolicy_RETAIN, awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE, awscdk.RemovalPolicy_DESTROY:
+	default:
+		return fmt.Errorf("RemovalPolicy is %s, which CloudFormation does not know of a table: use RETAIN, or, with AllowDeletion, RETAIN_ON_UPDATE_OR_DELETE or DESTROY", p.RemovalPolicy)
+	}
 	if p.AllowDeletion || p.RemovalPolicy == awscdk.RemovalPolicy_RETAIN {
 		return nil
 	}

@@ -51,9 +51,7 @@ func main() {
 	flag.BoolVar(&o.yes, "yes", false, "do not ask")
 	flag.Parse()
 
-	// The first interrupt ends the checks and begins the deletion of everything that was created. The second interrupt also ends the
-	// deletion.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted()
 	defer stop()
 	if err := verify(ctx, o, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "aws-verify:", err)
@@ -95,7 +93,7 @@ func verify(ctx context.Context, o options, in io.Reader, out io.Writer) error {
 		return errors.Join(err, fmt.Errorf("the run %s has %d stacks already: clean it (-clean %s), or choose another name", o.run, len(left), o.run))
 	}
 	fmt.Fprint(out, t.plan(o.run))
-	if !o.yes && !confirmed(in, out) {
+	if !o.yes && !confirmed(ctx, in, out) {
 		return errors.New("nothing was created")
 	}
 	fmt.Fprintf(out, "If this is interrupted: make aws-verify CLEAN=%s\n", o.run)
@@ -114,8 +112,37 @@ func verify(ctx context.Context, o options, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-func confirmed(in io.Reader, out io.Writer) bool {
+// untilInterrupted returns a context that ends at the first interrupt. That ends the checks and begins the deletion of everything that was
+// created. The second interrupt also ends the deletion.
+func untilInterrupted() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-came:
+		case <-ctx.Done():
+		}
+		// INVARIANT: when the deletion begins, the next interrupt ends the process as usual. A context of signal.NotifyContext would keep it.
+		signal.Stop(came)
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// confirmed asks for confirmation. Its answer is no if ctx ends first. Then a read of the answer continues in the background, since nothing can
+// end it.
+func confirmed(ctx context.Context, in io.Reader, out io.Writer) bool {
 	fmt.Fprint(out, "Create this? Type yes: ")
-	answer, _ := bufio.NewReader(in).ReadString('\n') // on an error, the answer is not "yes"
-	return strings.TrimSpace(answer) == "yes"
+	answered := make(chan string, 1)
+	go func() {
+		answer, _ := bufio.NewReader(in).ReadString('\n') // on an error, the answer is not "yes"
+		answered <- answer
+	}()
+	select {
+	case answer := <-answered:
+		return ctx.Err() == nil && strings.TrimSpace(answer) == "yes"
+	case <-ctx.Done(): // INVARIANT: an interrupt ends the question too
+		return false
+	}
 }

@@ -167,7 +167,7 @@ const (
 	priceMetric    = 0.30
 	priceAlarm     = 0.10
 	priceDashboard = 3.00
-	poolGauges     = 10
+	poolGauges     = 11
 )
 
 // monthly returns the monthly cost of the stack in US dollars, without requests.

@@ -88,8 +88,7 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 		if err := b.mayMove(ctx, e, r); err != nil {
 			return id, nil, err
 		}
-	}
-	if err := b.mayAdd(ctx, r); err != nil {
+	} else if err := b.mayAdd(ctx, r); err != nil {
 		return id, nil, err
 	}
 	c, err := b.ensure(ctx, r)
@@ -129,12 +128,18 @@ func (b *Bootstrap) missing(ctx context.Context, pool string) (bool, error) {
 	return false, err
 }
 
-// mayAdd refuses to seed a new pool without a Floor if the table has a pool that the stack
-// no longer declares, because the new pool may be a renamed one: CloudFormation sends the
-// Create of a new resource first, and the Delete of the old resource only later. See
+// oldFloor is the age from which a Floor is no answer to a refusal of mayAdd. It leaves time
+// for a deployment that goes from stage to stage.
+const oldFloor = 30 * 24 * time.Hour
+
+// mayAdd refuses to seed a new pool without a new Floor if the table has a pool that the
+// stack no longer declares, because the new pool may be a renamed one: CloudFormation sends
+// the Create of a new resource first, and the Delete of the old resource only later. See
 // mayMove for the consequences.
 func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
-	if len(b.Pools) == 0 || !time.Time(r.Floor).IsZero() {
+	// Invariant (S1): an old Floor is no answer. The pool may have had it under its old name already,
+	// and a Create, unlike an Update, does not tell.
+	if len(b.Pools) == 0 || time.Time(r.Floor).After(time.Now().Add(-oldFloor)) {
 		return nil
 	}
 	if missing, err := b.missing(ctx, r.Pool); err != nil || !missing {
@@ -154,7 +159,8 @@ func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
 	}
 	return fmt.Errorf("pool %q is new, and table %q has the pools %q, which this stack does not declare. If it takes the place of one of them, it is a new ID space: "+
 		"processes of the old one can make IDs until their reservations end, and a pool seeded now could make equal ones. "+
-		"Keep the pool's name; or stop the old fleet and set Floor to a time after its last ID. If it has nothing to do with them, set Floor to the present time", r.Pool, b.Table, names)
+		"Keep the pool's name; or stop the old fleet and set Floor to a time after its last ID. If it has nothing to do with them, set Floor to the present time. "+
+		"A Floor of more than %d days ago is no answer, since the pool may have had it under its old name", r.Pool, b.Table, names, oldFloor/(24*time.Hour))
 }
 
 // ensure brings the pool to the state that r declares, whether or not the pool exists.

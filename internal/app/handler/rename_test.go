@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/cfn"
 
@@ -59,7 +60,14 @@ func TestBootstrapRefusesARename(t *testing.T) {
 	if _, err := store.PoolItem(t.Context(), "invoices"); err == nil {
 		t.Error("the renamed pool was seeded")
 	}
-	if a := send("with a floor", "2026-01-02T15:04:05Z", "invoices"); a.Status != cfn.StatusSuccess {
+	// The pool may have had this Floor already under its old name.
+	if a := send("with the floor of the old pool", "2026-01-02T15:04:05Z", "invoices"); a.Status != cfn.StatusFailed || !strings.Contains(a.Reason, "more than 30 days ago") {
+		t.Errorf("a rename with an old Floor: %+v, want FAILED", a)
+	}
+	if _, err := store.PoolItem(t.Context(), "invoices"); err == nil {
+		t.Error("the pool was seeded at its old Floor")
+	}
+	if a := send("with a floor", time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano), "invoices"); a.Status != cfn.StatusSuccess {
 		t.Errorf("a rename with a Floor: %+v", a)
 	}
 	if a := send("again", "", "invoices"); a.Status != cfn.StatusSuccess {

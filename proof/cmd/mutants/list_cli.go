@@ -57,5 +57,12 @@ var cliMutants = []mutant{
 	{"cli: an old alarm ends a new silence", "cmd/nodelease/answers.go", `(a.since.IsZero() || time.Since(a.since) < a.limit)`, `a.since.IsZero()`, cliOwn},
 	{"cli: a command to copy ends with an escape", "cmd/nodelease/doctor.go", `if rest == "" {`, `if s == "" {`, cliOwn},
 	{"cli: exec starts a program for a user who is gone", "cmd/nodelease/exec.go", `if n := started(); n != 0 {`, `if n := started(); n < 0 {`, cliOwn},
+	{"cli: a printed stack cannot be deployed again", "cmd/nodelease/table_templates.go", `	AllowDeletion: true,`, `	AllowDeletion: false,`, cliOwn},
+	{"cli: reap is silent about what someone else wrote", "cmd/nodelease/reap.go", `	b.Add(forged(g, r.Forged))
+`, ``, cliOwn},
+	{"cli: stats is silent about what someone else wrote", "cmd/nodelease/stats.go", `	b.Add(forged(g, s.Forged))
+`, ``, cliOwn},
+	{"cli: doctor replaces the policy of another fix", "cmd/nodelease/doctor_table.go", `crc32.ChecksumIEEE([]byte(policy))`, `crc32.ChecksumIEEE([]byte(d.table))`, cliOwn},
+	{"cli: doctor deletes the replica of its own Region", "cmd/nodelease/doctor_table.go", `if name := aws.ToString(r.RegionName); name != own {`, `if name := aws.ToString(r.RegionName); name != "" || name != own {`, cliOwn},
 	{"cli: a fixed node ID takes flags of a lease", "cmd/nodelease/fixed.go", `if leased.Lookup(f.Name) != nil ||`, `if leased.Lookup(f.Name) != nil && f.Name != "max-ttl" ||`, cliOwn},
 }

@@ -29,6 +29,7 @@ var functionMutants = []mutant{
 	{"an old floor moves a pool", bootstrap, `text != "" && given != e.OldResourceProperties["Floor"] {`, `text != "" {`, handlerOwn},
 	{"a rollback cannot return", bootstrap, `return false, err`, `return true, err`, handlerOwn},
 	{"a renamed pool is seeded at once", bootstrap, `if err := b.mayAdd(ctx, r); err != nil {`, `if err := b.mayAdd(ctx, r); err != nil && false {`, handlerOwn},
+	{"an old floor renames a pool", bootstrap, `time.Time(r.Floor).After(time.Now().Add(-oldFloor))`, `!time.Time(r.Floor).IsZero()`, handlerOwn},
 	{"a resize binds no layout", "pkg/lease/leasepool/resize.go", `p.bindLayout(ctx, &c, s.Layout)`, `error(nil)`, handlerOwn},
 	{"another table is taken for this one", bootstrap, `table != nil && table != b.Table &&`, `false &&`, handlerOwn},
 	{"a clock that is off is missing permission", "internal/protocol/awserr.go", `if signedAtWrongTime(api) {`, `if false {`, stores},

@@ -2,7 +2,7 @@ package main
 
 const infraOwn = "./infra"
 
-// The mutants of the deployment, and of examples: of refusals and of waits.
+// The mutants of the deployment, of examples, and of this command: of refusals and of waits.
 var infraMutants = []mutant{
 	{"a table that lists itself counts as replicated", store, `if own == "" || aws.ToString(r.RegionName) != own {`, `if own == "" || aws.ToString(r.RegionName) != own || own != "" {`, leaseOwn},
 	{"two outputs have one key", "infra/nodepool/outputs.go", `other.outputPrefix() != n.outputPrefix()`, `n.outputPrefix() != ""`, infraOwn},
@@ -12,13 +12,19 @@ var infraMutants = []mutant{
 	{"only one container of a task counts", "infra/nodepool/attach.go", `append(p.holders, c)`, `append(p.holders[:0], c)`, infraOwn},
 	{"autoscaling of another stage counts", "infra/nodepool/capacity.go", `*awscdk.Stack_Of(target).Node().Path() != *stack.Node().Path()`, `*awscdk.Stack_Of(target).Node().Path() == ""`, infraOwn},
 	{"a daemon service counts as one task", "infra/nodepool/capacity.go", `*strategy == "DAEMON"`, `*strategy == ""`, infraOwn},
+	{"a second sidecar ends the app", "infra/nodepool/sidecar.go", `other != nil {`, `other != nil && s.Port < 0 {`, infraOwn},
 	{"a sidecar is attached with limits below its TTL", "infra/nodepool/sidecar.go", `range limits.Complete() {`, `range limits.Complete()[:0] {`, infraOwn},
 	{"an example asks for a Region on this machine", "examples/promises/main.go", `{ o.HTTPClient = d })`, `{ o.HTTPClient, o.Region, o.BaseEndpoint = d, "", nil })`, "./examples/promises"},
+	{"a name of no mutant passes", "proof/cmd/mutants/main.go", `return strings.Contains(m.name, only) }`, `return only != m.name }`, "./proof/cmd/mutants"},
 	{"an import that a signal cut off looks complete", "examples/importer/main.go", `return errStopped`, `return context.Cause(ctx)`, "./examples/importer"},
 	{"a resting pool counts as claimable", "internal/app/handler/poolmetric.go", `s.Free+s.Expired)`, `s.Free+s.Expired+s.Cooling)`, "./internal/app/handler"},
 	{"the alarm running-out always needs ten measurements", "infra/nodepool/alarms.go", `max(1, min(10, p.ExhaustionAlarm/(2*p.Every)))`, `10`, infraOwn},
 	{"a grant that CDK dropped passes", "infra/nodepool/grants.go", `if p.granted[principal] || isRole && hasPolicy(role) {`, `if p.granted[principal] || isRole && (hasPolicy(role) || isRole) {`, infraOwn},
 	{"zips of another architecture pass", "infra/nodepool/zips.go", `if program.Machine != machine {`, `if false {`, infraOwn},
+	{"a table with a snapshot is deployed", "infra/nodepool/validate.go", `	switch p.RemovalPolicy {
+	case `, `	switch p.RemovalPolicy {
+	case awscdk.RemovalPolicy_SNAPSHOT, `, infraOwn},
+	{"a table's name that DynamoDB refuses is deployed", "infra/nodepool/validate.go", `tableNames.MatchString(p.TableName) {`, `p.TableName != "" {`, infraOwn},
 	{"a protected table is to be destroyed", "infra/nodepool/validate.go", `if p.AllowDeletion || p.RemovalPolicy == awscdk.RemovalPolicy_RETAIN {`, `if p.AllowDeletion || p.RemovalPolicy != "" || p.RemovalPolicy == awscdk.RemovalPolicy_RETAIN {`, infraOwn},
 	{"another table's name passes at synth", "infra/nodepool/names.go", `slices.Contains(was.Pools, p.Name) && was.Table == n.props.TableName`, `slices.Contains(was.Pools, p.Name)`, infraOwn},
 	{"two tables of one name pass", "infra/nodepool/names.go", `*s.Account() == *stack.Account() && *s.Region() == *stack.Region()`, `*s.Account() != *stack.Account()`, infraOwn},

@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -71,6 +72,9 @@ func run(only, table string, resume bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if !slices.ContainsFunc(mutants, func(m mutant) bool { return strings.Contains(m.name, only) }) {
+		return fmt.Errorf("no mutant has %q in its name, so that nothing was run", only)
+	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(out, "mutant\tcaught by\tseconds")
 	survivors := 0

@@ -108,7 +108,7 @@ func TestWallClockIsSetBackDuringACall(t *testing.T) {
 				t.Fatal(err)
 			}
 			hour := int64(time.Hour / time.Second)
-			if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(-hour)), 0); err != nil { //nolint:gosec // two's complement
+			if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(-hour)), 0); err != nil {
 				t.Fatal(err)
 			}
 			select {

@@ -77,8 +77,8 @@ func (mute) Publish(context.Context, cluster.Member, int64, cluster.Versions) er
 	return errors.New("it may not write")
 }
 
-// What fails with each heartbeat, although the heartbeat itself succeeds, is logged once a
-// minute.
+// A failure that comes with each heartbeat, although the heartbeat itself succeeds, is logged
+// once a minute.
 func TestContinuingWarningsAreLoggedOnceAMinute(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		var log lines

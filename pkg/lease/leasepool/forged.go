@@ -58,7 +58,7 @@ func (a *auditor) see(n int, g protocol.Group) {
 	defer a.mu.Unlock()
 	there := map[int]bool{}
 	marks := map[int]protocol.Watermark{}
-	// Invariant: a foreign item does not stand for the node ID before it, which may have been
+	// Invariant: a foreign item is not counted as the node ID before it, which may have been
 	// deleted.
 	for _, c := range g.Corrupt {
 		there[c.NodeID] = there[c.NodeID] || !errors.Is(c, protocol.ErrForeignKey) // reported as corrupt

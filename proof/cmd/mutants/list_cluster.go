@@ -166,7 +166,7 @@ var clusterMutants = []mutant{
 	if false {`, pgOwn},
 	{"postgres: a dropped session is recorded", pgBeat, `WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)`, `WHERE true`, pgOwn},
 	{"postgres: an older lease's heartbeat is recorded", pgBeat, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version AND`, `AND NOT (false AND excluded.version < m.version AND`, pgOwn},
-	{"postgres: an older lease is kept out for ever", pgBeat, ` AND m.heartbeat >= clock_timestamp() - GREATEST($8::interval, $12::interval))`, ` AND $12::interval IS NOT NULL)`, pgOwn},
+	{"postgres: an older lease is kept out forever", pgBeat, ` AND m.heartbeat >= clock_timestamp() - GREATEST($8::interval, $12::interval))`, ` AND $12::interval IS NOT NULL)`, pgOwn},
 	{"postgres: changes are read from the latest transaction on", pgBeat, `txid_snapshot_xmin(`, `txid_snapshot_xmax(`, pgOwn},
 	{"postgres: a row that no node writes is a member", pgBeat, `o.alive && o.Validate() == nil; o.alive`, `o.alive && o.key != ""; o.alive`, pgOwn},
 	{"postgres: broken metadata ends a heartbeat", pgBeat, `o.alive = o.alive && json.Unmarshal(metadata, &o.Metadata) == nil`, `if o.alive && err == nil {

@@ -143,10 +143,8 @@ func (a *Agent) replace(ctx context.Context, lost error) bool {
 	if !on {
 		return false
 	}
-	a.giveUp(ctx, lost)
-	const forever = time.Duration(1<<63 - 1)
 	for n := 0; ; n++ {
-		err := a.take(ctx, forever)
+		err := a.take(ctx, a.giveUp(ctx, a.current(), n))
 		if err == nil {
 			return true
 		}

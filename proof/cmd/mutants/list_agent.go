@@ -49,8 +49,11 @@ var agentMutants = []mutant{
 	{"a suspension after one whose end was dropped sets the counter back", "pkg/lease/leaseotel/metrics.go", `		m.suspendedFor += m.suspension()
 		m.suspendedSince = time.Now()`, `		m.suspendedSince = time.Now()`, "./pkg/lease/leaseotel"},
 	{"a read of the pool counts as a claim", "pkg/lease/leaseotel/metrics.go", `lease.EventUnanswered && claiming:`, `lease.EventUnanswered && (claiming || true):`, "./pkg/lease/leaseotel"},
-	{"a node ID that expired is not released before another claim", renew, `	a.giveUp(ctx, lost)
-`, ``, outagesOwn},
+	{"a node ID that expired is not released before another claim", renew, `a.take(ctx, a.giveUp(ctx, a.current(), n))`, `a.take(ctx, 1<<63-1)`, outagesOwn},
+	{"an item that does not answer keeps its holder from others", closing, `since the item may rest for hours.
+	ctx, cancel := context.WithTimeout(ctx, releaseBudget)`, `since the item may rest for hours.
+	ctx, cancel := context.WithTimeout(ctx, max(rests, releaseBudget))`, outagesOwn},
+	{"a release without an answer is not sent again", closing, `return releaseBudget << min(n, 5)`, `return forever`, outagesOwn},
 	{"a loss during the start ends the agent", "pkg/lease/start.go", `	a.starting = true`, `	a.starting = false`, clocksOwn},
 	{"a loss after the start does not end the agent", "pkg/lease/start.go", `		a.starting = false
 	}

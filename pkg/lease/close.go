@@ -60,16 +60,16 @@ func (a *Agent) shutdown() error {
 func (a *Agent) release(t *tenure.Term, last time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBudget)
 	defer cancel()
-	return a.releaseBefore(ctx, t, last)
+	return a.releaseBefore(ctx, t, last, false)
 }
 
 // releaseBefore is release until ctx ends. If ctx is canceled, no event is emitted, because
-// Close releases the node ID again.
-func (a *Agent) releaseBefore(ctx context.Context, t *tenure.Term, last time.Time) error {
+// Close releases the node ID again. If told is set, an earlier failure was reported already.
+func (a *Agent) releaseBefore(ctx context.Context, t *tenure.Term, last time.Time, told bool) error {
 	began := a.clock.Monotonic()
 	freed, err := a.giveBack(ctx, t, t.Release(last), func(cur *protocol.Lease) (protocol.Write, bool) { return t.ReleaseAgain(last, cur) })
 	e := Event{Kind: EventReleased, Lease: Lease(t.Lease), Took: a.clock.Monotonic() - began}
-	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+	if err != nil && (told || errors.Is(ctx.Err(), context.Canceled)) {
 		return err
 	} else if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
@@ -108,7 +108,7 @@ func (a *Agent) giveUp(ctx context.Context, lost error, n int) (wait time.Durati
 	// node ID, since the item may rest for hours.
 	ctx, cancel := context.WithTimeout(ctx, releaseBudget)
 	defer cancel()
-	if a.releaseBefore(ctx, t, last) != nil {
+	if a.releaseBefore(ctx, t, last, n > 0) != nil {
 		return releaseBudget << min(n, 5)
 	}
 	a.mu.Lock()

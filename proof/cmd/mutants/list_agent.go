@@ -53,6 +53,7 @@ var agentMutants = []mutant{
 	{"an item that does not answer keeps its holder from others", closing, `since the item may rest for hours.
 	ctx, cancel := context.WithTimeout(ctx, releaseBudget)`, `since the item may rest for hours.
 	ctx, cancel := context.WithTimeout(ctx, max(rests, releaseBudget))`, outagesOwn},
+	{"a release that failed is reported again and again", closing, `last, n > 0) != nil`, `last, false) != nil`, outagesOwn},
 	{"a release without an answer is not sent again", closing, `return releaseBudget << min(n, 5)`, `return forever`, outagesOwn},
 	{"a loss during the start ends the agent", "pkg/lease/start.go", `	a.starting = true`, `	a.starting = false`, clocksOwn},
 	{"a loss after the start does not end the agent", "pkg/lease/start.go", `		a.starting = false

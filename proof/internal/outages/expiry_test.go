@@ -91,6 +91,30 @@ func TestItemThatDoesNotAnswerKeepsNobodyFromAnother(t *testing.T) {
 	})
 }
 
+// If the role is denied everything for a while, the failed release is reported once, and is sent
+// again afterwards.
+func TestDeniedReleaseIsReportedOnce(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		a, ev, end := expiring(t, s)
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Renew); ok {
+				return fixture.Lose(ctx, do)
+			}
+			return protocol.Result{}, protocol.ErrAccess
+		})
+		fixture.Wait(70 * time.Second)
+		end()
+		fixture.Wait(15 * time.Second)
+		if l, err := a.Lease(); err != nil || l.Version != 2 {
+			t.Errorf("got %+v, %v, want the second version", l, err)
+		}
+		if kinds := ev.Kinds(lease.EventReleased, lease.EventNotReleased); len(kinds) != 2 || kinds[1] != lease.EventReleased {
+			t.Errorf("got the events %v, want one release that failed, and one that did not", kinds)
+		}
+	})
+}
+
 // Close ends an agent that waits for the answer to such a release, and releases the node ID
 // itself.
 func TestCloseWhileANodeIDIsReleased(t *testing.T) {

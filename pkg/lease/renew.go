@@ -138,20 +138,25 @@ func (a *Agent) loseNow(t *tenure.Term, err error) {
 // returned, and reports whether the loop continues.
 func (a *Agent) replace(ctx context.Context, lost error) bool {
 	a.mu.Lock()
-	on := a.reacquires()
+	on, starting := a.reacquires(), a.starting
 	a.mu.Unlock()
 	if !on {
 		return false
 	}
 	for n := 0; ; n++ {
-		err := a.take(ctx, a.giveUp(ctx, a.current(), n))
+		wait := a.giveUp(ctx, a.current(), n)
+		if starting {
+			wait = min(wait, a.cfg.Wait)
+		}
+		err := a.take(ctx, wait)
 		if err == nil {
 			return true
 		}
 		if ctx.Err() != nil {
 			return false
 		}
-		if fatal(err) {
+		// Invariant (liveness): a start tells that the pool is exhausted, as it does without a loss.
+		if fatal(err) || starting && wait == a.cfg.Wait && errors.Is(err, ErrPoolExhausted) {
 			a.end(errors.Join(lost, err))
 			return false
 		}

@@ -49,19 +49,21 @@ var agentMutants = []mutant{
 	{"a suspension after one whose end was dropped sets the counter back", "pkg/lease/leaseotel/metrics.go", `		m.suspendedFor += m.suspension()
 		m.suspendedSince = time.Now()`, `		m.suspendedSince = time.Now()`, "./pkg/lease/leaseotel"},
 	{"a read of the pool counts as a claim", "pkg/lease/leaseotel/metrics.go", `lease.EventUnanswered && claiming:`, `lease.EventUnanswered && (claiming || true):`, "./pkg/lease/leaseotel"},
-	{"a node ID that expired is not released before another claim", renew, `a.take(ctx, a.giveUp(ctx, a.current(), n))`, `a.take(ctx, 1<<63-1)`, outagesOwn},
+	{"a node ID that expired is not released before another claim", renew, `wait := a.giveUp(ctx, a.current(), n)`, `wait := time.Duration(1<<63 - 1)`, outagesOwn},
 	{"an item that does not answer keeps its holder from others", closing, `since the item may rest for hours.
 	ctx, cancel := context.WithTimeout(ctx, releaseBudget)`, `since the item may rest for hours.
 	ctx, cancel := context.WithTimeout(ctx, max(rests, releaseBudget))`, outagesOwn},
 	{"a release that failed is reported again and again", closing, `last, n > 0) != nil`, `last, false) != nil`, outagesOwn},
 	{"a release without an answer is not sent again", closing, `return releaseBudget << min(n, 5)`, `return forever`, outagesOwn},
 	{"a loss during the start ends the agent", "pkg/lease/start.go", `	a.starting = true`, `	a.starting = false`, clocksOwn},
+	{"a start in a full pool goes on after a loss", renew, `if fatal(err) || starting && wait`, `if fatal(err) || !on && wait`, clocksOwn},
+	{"a start waits for ever after a loss", renew, `wait = min(wait, a.cfg.Wait)`, `wait = max(wait, a.cfg.Wait)`, clocksOwn},
 	{"a loss after the start does not end the agent", "pkg/lease/start.go", `		a.starting = false
 	}
 	return !a.starting`, `		return true
 	}
 	return false`, clocksOwn},
-	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, outagesOwn},
+	{"reacquiring gives up on a 403", renew, `if fatal(err) || starting`, `if permanent(err) || starting`, outagesOwn},
 	{"a start does not wait for errors to pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if true {`, leaseOwn},
 	{"a start waits for what cannot pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if err == nil || left <= 0 {`, leaseOwn},
 	{"long leases are a clock behind", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if o.Next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, leaseOwn},

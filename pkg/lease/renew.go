@@ -155,9 +155,14 @@ func (a *Agent) replace(ctx context.Context, lost error) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		// Invariant (liveness): a start tells that the pool is exhausted, as it does without a loss.
-		if fatal(err) || starting && wait == a.cfg.Wait && errors.Is(err, ErrPoolExhausted) {
+		if fatal(err) {
 			a.end(errors.Join(lost, err))
+			return false
+		}
+		// Invariant (liveness): a start tells that the pool is exhausted, as it does without a loss,
+		// and not that a node ID was lost.
+		if starting && wait == a.cfg.Wait && errors.Is(err, ErrPoolExhausted) {
+			a.end(fmt.Errorf("%w; the node ID before was not usable: %s", err, lost.Error()))
 			return false
 		}
 		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: err})

@@ -56,14 +56,15 @@ var agentMutants = []mutant{
 	{"a release that failed is reported again and again", closing, `last, n > 0) != nil`, `last, false) != nil`, outagesOwn},
 	{"a release without an answer is not sent again", closing, `return releaseBudget << min(n, 5)`, `return forever`, outagesOwn},
 	{"a loss during the start ends the agent", "pkg/lease/start.go", `	a.starting = true`, `	a.starting = false`, clocksOwn},
-	{"a start in a full pool goes on after a loss", renew, `if fatal(err) || starting && wait`, `if fatal(err) || !on && wait`, clocksOwn},
+	{"a start in a full pool goes on after a loss", renew, `if starting && wait ==`, `if !on && wait ==`, clocksOwn},
+	{"a start in a full pool reports a loss", renew, `a.end(fmt.Errorf("%w; the node ID before`, `a.end(fmt.Errorf("%v; the node ID before`, clocksOwn},
 	{"a start waits for ever after a loss", renew, `wait = min(wait, a.cfg.Wait)`, `wait = max(wait, a.cfg.Wait)`, clocksOwn},
 	{"a loss after the start does not end the agent", "pkg/lease/start.go", `		a.starting = false
 	}
 	return !a.starting`, `		return true
 	}
 	return false`, clocksOwn},
-	{"reacquiring gives up on a 403", renew, `if fatal(err) || starting`, `if permanent(err) || starting`, outagesOwn},
+	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, outagesOwn},
 	{"a start does not wait for errors to pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if true {`, leaseOwn},
 	{"a start waits for what cannot pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if err == nil || left <= 0 {`, leaseOwn},
 	{"long leases are a clock behind", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if o.Next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, leaseOwn},

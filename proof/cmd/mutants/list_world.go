@@ -55,7 +55,7 @@ func hasKey(av, key attributes) bool {
 	}
 `, "world:garbage,weather:4:20"},
 	{"world: what others reserve is a clock behind", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if o.Next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, "world:weather,pauses,steps,deploys,releases:40,6:10"},
-	{"world: a replacement gives up on a 403", renew, `if fatal(err) || starting`, `if permanent(err) || starting`, "world:denied,weather,operators:8:10"},
+	{"world: a replacement gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, "world:denied,weather,operators:8:10"},
 	{"world: a late retire undoes a later resize", dynamo, `AND (attribute_not_exists(resize) OR resize < :resize)",`, `AND :resize = :resize",`, "world:replay,operators:2,3:10"},
 	{"world: the lease's clock stays ahead after a glitch", anchor, `max(wall, mono+floor))`, `max(wall, mono+floor, func() int64 { t.floor.Store(max(floor, wall-mono)); return 0 }()))`, "world:deploys,glitch:2,6:10"},
 	{"world: a jumped clock needs no confirmation", renew, `	if jumped {

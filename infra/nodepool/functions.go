@@ -22,8 +22,8 @@ const (
 
 var functionNames = []string{bootstrap, reaper, poolmetric}
 
-// timeouts are in seconds. The bootstrap function writes once per node ID, at 1,000 writes a second or less: 65,536 node IDs take 66 s, and ten
-// minutes leave room for throttling. The reaper frees node IDs at the same rate, and does not wait between its scans.
+// timeouts are in seconds. The bootstrap function writes once per node ID, and twice if a resize adds it, at 1,000 writes a second or less:
+// 65,536 node IDs take 66 or 132 s, and ten minutes leave room for throttling. The reaper frees node IDs at the same rate, and does not wait between its scans.
 var timeouts = map[string]float64{bootstrap: 600, reaper: 300, poolmetric: 60}
 
 const functionMemory = 256 // MiB; also sets the share of a CPU

@@ -60,16 +60,16 @@ func (a *Agent) shutdown() error {
 func (a *Agent) release(t *tenure.Term, last time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBudget)
 	defer cancel()
-	return a.releaseBefore(ctx, t, last)
+	return a.releaseBefore(ctx, t, last, false)
 }
 
 // releaseBefore is release until ctx ends. If ctx is canceled, no event is emitted, because
-// Close releases the node ID again.
-func (a *Agent) releaseBefore(ctx context.Context, t *tenure.Term, last time.Time) error {
+// Close releases the node ID again. If told is set, an earlier failure was reported already.
+func (a *Agent) releaseBefore(ctx context.Context, t *tenure.Term, last time.Time, told bool) error {
 	began := a.clock.Monotonic()
 	freed, err := a.giveBack(ctx, t, t.Release(last), func(cur *protocol.Lease) (protocol.Write, bool) { return t.ReleaseAgain(last, cur) })
 	e := Event{Kind: EventReleased, Lease: Lease(t.Lease), Took: a.clock.Monotonic() - began}
-	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+	if err != nil && (told || errors.Is(ctx.Err(), context.Canceled)) {
 		return err
 	} else if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
@@ -87,26 +87,34 @@ func (a *Agent) releaseBefore(ctx context.Context, t *tenure.Term, last time.Tim
 }
 
 // giveUp releases the node ID that was lost at its deadline, before the agent claims another
-// one. In a full pool, there may be no other. Without an answer, giveUp tries again for as
-// long as the node ID rests: in an outage, there is no node ID to claim either.
-func (a *Agent) giveUp(ctx context.Context, lost error) {
+// one. In a full pool, there may be no other. giveUp returns how long to wait for another node
+// ID: without an answer, only until it is called again, while the node ID rests. n counts the
+// calls for this node ID, from 0.
+func (a *Agent) giveUp(ctx context.Context, lost error, n int) (wait time.Duration) {
+	const forever = time.Duration(1<<63 - 1)
 	copied := a.timeline.Copied()
 	// Invariant (S1): the loss has sealed the timeline, so nothing of this term was stamped after
 	// last. If a copy was made before that, the node ID stays reserved, as in Close.
 	last := a.timeline.Seal()
 	if copied || !errors.Is(lost, errExpired) {
-		return
+		return forever
 	}
 	t := a.term
 	rests := protocol.Latest(t.Expires().Add(a.cfg.ClaimGuard), t.Reserved()).Sub(a.timeline.Now())
-	ctx, cancel := context.WithTimeout(ctx, max(rests, releaseBudget))
+	if n > 0 && rests <= 0 {
+		return forever
+	}
+	// Invariant (liveness): an item whose partition does not answer keeps its holder from no other
+	// node ID, since the item may rest for hours.
+	ctx, cancel := context.WithTimeout(ctx, releaseBudget)
 	defer cancel()
-	if a.releaseBefore(ctx, t, last) != nil {
-		return
+	if a.releaseBefore(ctx, t, last, n > 0) != nil {
+		return releaseBudget << min(n, 5)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.over = errGivenUp // so Close does not release it again
+	return forever
 }
 
 // expose frees the node ID after a copy of this process was detected, because the copy

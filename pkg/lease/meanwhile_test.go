@@ -114,3 +114,38 @@ func TestPoolIsSeededWithAnotherSize(t *testing.T) {
 		}
 	})
 }
+
+// A narrow pool cannot become wider, because the mark of one of its node IDs is never answered.
+// Its newest group is full. An agent that waits, and has no other limit, claims a node ID that is
+// free in the other group.
+func TestWideningWithoutAnAnswer(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(0)
+		if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1000, Narrow: true}); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 1, To: 2}); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Mark); ok && w.Item().NodeID == 0 {
+				return fixture.Hang(ctx)
+			}
+			return do()
+		})
+		const free = 10
+		fixture.Hold(t, s, 0, time.Now(), time.Hour)
+		for n := 1 + free; n < 512; n++ {
+			fixture.Hold(t, s, n, time.Now(), time.Hour)
+		}
+		for range free { // some of them read the newest group first
+			cfg := fixture.Config(s)
+			cfg.Wait = time.Hour
+			began := time.Now()
+			fixture.Start(t, cfg)
+			if took := time.Since(began); took > 5*time.Minute {
+				t.Errorf("a start took %v, want at most 5m", took)
+			}
+		}
+	})
+}

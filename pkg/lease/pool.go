@@ -223,7 +223,10 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 		if now := a.clock.Monotonic(); !full || a.narrow != 0 && now-a.narrow < widenAgain {
 			return nil
 		}
-		if err := siblings.WidenUnlessOpen(ctx, a.cfg.Store, a.cfg.Pool); err != nil {
+		one, cancel := context.WithTimeout(ctx, widenLimit)
+		err := siblings.WidenUnlessOpen(one, a.cfg.Store, a.cfg.Pool)
+		cancel()
+		if err != nil {
 			return a.staysNarrow(ctx, err)
 		}
 		if err := a.verify(ctx); err != nil || before+1 >= protocol.UsableGroups(a.pool) {
@@ -247,14 +250,20 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 	return nil
 }
 
-// widenAgain is how long an agent does not try again to widen a pool that it could not widen.
-const widenAgain = time.Minute
+const (
+	// widenAgain is how long an agent does not try again to widen a pool that it could not widen.
+	widenAgain = time.Minute
+	// widenLimit is how long a claimant widens a pool before it searches on. The largest pool takes
+	// about half of it. A widening that was cut off blocks nobody.
+	widenLimit = 3 * time.Minute
+)
 
 // staysNarrow emits a warning if the pool could not be widened. It returns err only if the
 // search must end as well.
 //
-// Invariant (liveness): a pool that cannot become wider, such as one with a corrupt item, ends
-// no search, since other groups may have free node IDs, and others may release theirs.
+// Invariant (liveness): a pool that cannot become wider, such as one with a corrupt item or with
+// one that does not answer, ends no search, since other groups may have free node IDs, and others
+// may release theirs.
 func (a *Agent) staysNarrow(ctx context.Context, err error) error {
 	if ctx.Err() != nil || permanent(err) {
 		return err

@@ -138,15 +138,17 @@ func (a *Agent) loseNow(t *tenure.Term, err error) {
 // returned, and reports whether the loop continues.
 func (a *Agent) replace(ctx context.Context, lost error) bool {
 	a.mu.Lock()
-	on := a.reacquires()
+	on, starting := a.reacquires(), a.starting
 	a.mu.Unlock()
 	if !on {
 		return false
 	}
-	a.giveUp(ctx, lost)
-	const forever = time.Duration(1<<63 - 1)
 	for n := 0; ; n++ {
-		err := a.take(ctx, forever)
+		wait := a.giveUp(ctx, a.current(), n)
+		if starting {
+			wait = min(wait, a.cfg.Wait)
+		}
+		err := a.take(ctx, wait)
 		if err == nil {
 			return true
 		}
@@ -155,6 +157,12 @@ func (a *Agent) replace(ctx context.Context, lost error) bool {
 		}
 		if fatal(err) {
 			a.end(errors.Join(lost, err))
+			return false
+		}
+		// Invariant (liveness): a start tells that the pool is exhausted, as it does without a loss,
+		// and not that a node ID was lost.
+		if starting && wait == a.cfg.Wait && errors.Is(err, ErrPoolExhausted) {
+			a.end(fmt.Errorf("%w; the node ID before was not usable: %s", err, lost.Error()))
 			return false
 		}
 		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: err})

@@ -59,7 +59,9 @@ func (c *Memory) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapsho
 	}
 	m.Heartbeat = time.Now()
 	before := all[m.Key()]
-	if before.Same(m) && before.Heartbeat.Before(m.Heartbeat.Add(-b.Timeout)) || m.NodeID != cluster.NoNodeID && m.Version < before.Version {
+	late := m.Heartbeat.Add(-max(b.Timeout, cluster.MaxClockBack)) // no heartbeat is late by more
+	older := m.NodeID != cluster.NoNodeID && m.Version < before.Version && !before.Heartbeat.Before(late)
+	if before.Same(m) && before.Heartbeat.Before(m.Heartbeat.Add(-b.Timeout)) || older {
 		return cluster.Snapshot{}, cluster.ErrDropped
 	}
 	if m.NodeID == cluster.NoNodeID {
@@ -106,7 +108,9 @@ func (c *Memory) Publish(ctx context.Context, m cluster.Member, revision int64, 
 	if c.known[m.Cluster] == nil {
 		c.known[m.Cluster] = map[string]publication{}
 	}
-	if now, ok := c.known[m.Cluster][m.Key()]; !ok || now.version < m.Version || now.version == m.Version && now.revision < revision {
+	now, ok := c.known[m.Cluster][m.Key()]
+	earlier := now.version > m.Version && c.alive[m.Cluster][m.Key()].Version == m.Version // it is of an earlier pool
+	if !ok || earlier || now.version < m.Version || now.version == m.Version && now.revision < revision {
 		c.known[m.Cluster][m.Key()] = publication{m.Version, revision, maps.Clone(known)}
 	}
 	return nil

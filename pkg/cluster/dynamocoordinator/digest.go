@@ -78,15 +78,19 @@ const (
 	clockLimit = 1500 * time.Millisecond
 	// copyFor is how many members read one copy of item 0.
 	copyFor = 4096
-	// maxBeat bounds the beats that keepers write.
-	maxBeat = 1 << 53
-	// highBeat is higher than every beat that keepers count to.
-	highBeat = maxBeat / 2
+	// highBeat is higher than every beat that keepers count to, unless one was broken by hand.
+	// Then they count on from highBeat.
+	highBeat = 1 << 52
+	// maxBeat is higher than every beat that keepers count to from highBeat.
+	//
+	// Invariant (liveness): it is not much higher than highBeat, because a part with a beat in
+	// between counts as one that another keeper wrote, and is written only after that beat.
+	maxBeat = highBeat + 1<<40
 )
 
 // beatOf returns the beat of an item, or 0 if it has none that a keeper wrote.
 func beatOf(item attributes) int64 {
-	if n := number(item["beat"]); n > 0 && n <= maxBeat {
+	if n := number(item["beat"]); n > 0 && n < maxBeat {
 		return n
 	}
 	return 0
@@ -300,9 +304,13 @@ func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Me
 	}
 	d.since, d.hash, d.kept = time.Now(), hash, next
 	for i := int64(1); i < copies; i++ {
-		values[":beat"] = num(d.beat)
-		if _, err := d.update(ctx, d.copyAt(i), 0, set, "NOT beat >= :beat", values); err != nil {
+		values[":beat"], values[":most"] = num(d.beat), num(maxBeat)
+		written, err := d.update(ctx, d.copyAt(i), 0, set, "NOT beat BETWEEN :beat AND :most", values)
+		if err != nil {
 			return err
+		}
+		if written == nil { // as above
+			d.lowest = highBeat
 		}
 	}
 	return nil

@@ -285,12 +285,16 @@ func TestBrokenBeatIsReplaced(t *testing.T) {
 		item int64
 		beat types.AttributeValue
 	}{
-		"item 0, no number":  {0, text},
-		"item 0, a fraction": {0, &types.AttributeValueMemberN{Value: "1.5"}},
-		"item 0, too high":   {0, &types.AttributeValueMemberN{Value: "1e30"}},
-		"a part, no number":  {257, text},
-		"a part, high":       {257, n(1e9)},
-		"a part, too high":   {257, &types.AttributeValueMemberN{Value: "1e30"}},
+		"item 0, no number":   {0, text},
+		"item 0, a fraction":  {0, &types.AttributeValueMemberN{Value: "1.5"}},
+		"item 0, too high":    {0, &types.AttributeValueMemberN{Value: "1e30"}},
+		"item 0, the most":    {0, n(1 << 53)},
+		"item 0, the highest": {0, n(1<<52 + 1<<40 - 1)},
+		"a part, no number":   {257, text},
+		"a part, high":        {257, n(1e9)},
+		"a part, too high":    {257, &types.AttributeValueMemberN{Value: "1e30"}},
+		"a part, the most":    {257, n(1 << 53)},
+		"a part, a timestamp": {257, n(8_000_000_000_000_000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
@@ -376,6 +380,18 @@ func TestManyMembersWithoutALease(t *testing.T) {
 		}
 		if copies := len(tab.get(t, "orders#digest#1", 0)) > 0; copies != (members > 4096) {
 			t.Errorf("got a copy of item 0: %v, want one only above 4,096 members", copies)
+		}
+		for _, broken := range []int64{1e9, 1 << 53} { // a beat that was written by hand
+			tab.set(t, "orders#digest#1", 0, "beat", n(broken))
+			for range 2 {
+				fixture.Wait(time.Second)
+				beat(t, writer, "a", true)
+			}
+			item, ok := tab.get(t, "orders#digest", 0)["beat"].(*types.AttributeValueMemberN)
+			copied, _ := tab.get(t, "orders#digest#1", 0)["beat"].(*types.AttributeValueMemberN)
+			if members > 4096 && (!ok || copied == nil || copied.Value != item.Value) {
+				t.Errorf("a copy with the beat %d: got %+v, want the beat of item 0: %+v", broken, copied, item)
+			}
 		}
 	})
 }

@@ -43,36 +43,39 @@ func (p *Pool) raiseFloor(ctx context.Context, c *Changes, to time.Time) error {
 	return err
 }
 
-// newFloor is raiseFloor for a run that settles the pool afterwards. It first records which
-// node IDs exist, so that the run recognizes those that another process, which has read the
-// item before, creates at the same time.
-func (p *Pool) newFloor(ctx context.Context, c *Changes, to time.Time) error {
-	if _, needed := (protocol.RaiseFloor{Pool: p.Name, To: to}).Apply(&c.Pool); !needed {
+// newFloor is raiseFloor for a run that settles the pool afterwards. It first creates the
+// missing node IDs, and records which others exist, so that the run recognizes those that
+// another process, which has read the item before, creates at the same time.
+func (p *Pool) newFloor(ctx context.Context, c *Changes, spec Spec) error {
+	if _, needed := (protocol.RaiseFloor{Pool: p.Name, To: spec.kept}).Apply(&c.Pool); !needed {
 		return nil
 	}
 	existed := map[int]bool{}
+	item := c.Pool
 	quiet := Open(p.store, p.Name) // this sweep is no progress
-	err := quiet.sweep(ctx, maxGroups, &c.Corrupt, func(_ context.Context, s *sweep, _ int, g protocol.Group) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, l := range g.Leases {
+	// Invariant (S1): no node ID is missing when the floor is stored. If this run is cut off after
+	// that, the next one finds the floor stored, and cannot tell which node IDs others created since.
+	err := quiet.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
+		return s.seedGroup(ctx, c, item, n, g, spec.Floor, func(l protocol.Lease) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			existed[l.NodeID] = true
-		}
-		return nil
+			return nil
+		})
 	})
 	if err != nil {
 		return err
 	}
 	c.existed = existed
-	return p.raiseFloor(ctx, c, to)
+	return p.raiseFloor(ctx, c, spec.kept)
 }
 
 // beginLater makes sure that a node ID that did not exist before this run stored the floor
 // begins at the floor or later.
 //
 // Invariant (S1): a run that stores a floor succeeds only if no node ID that was created since
-// begins before the floor. Its own requests create all missing node IDs, so that those of other
-// runs that arrive later are refused.
+// begins before the floor. A process that adds node IDs to a narrow pool at the same moment may
+// create some that were not missing before.
 func (s *sweep) beginLater(ctx context.Context, c *Changes, item protocol.PoolItem, l protocol.Lease) error {
 	switch {
 	case c.existed == nil || c.existed[l.NodeID]:

@@ -80,23 +80,29 @@ func TestMarkKeepsTheFloor(t *testing.T) {
 	}
 }
 
-// between is a store that calls a function after a floor was stored.
+// between is a store that calls a function before a floor is stored, if there is one, and
+// another one afterwards.
 type between struct {
 	protocol.Store
-	then func()
+	before, then func()
 }
 
 func (s between) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
+	_, floor := w.(protocol.RaiseFloor)
+	if floor && s.before != nil {
+		s.before()
+	}
 	res, err := s.Store.WritePool(ctx, w)
-	if _, ok := w.(protocol.RaiseFloor); ok && res.Applied {
+	if floor && res.Applied {
 		s.then()
 	}
 	return res, err
 }
 
 // A seed or a resize stores a floor. At the same moment, another run that has read the pool's
-// item before creates a missing node ID, which begins earlier. The node ID is raised. If it was
-// claimed as well, the run says what to do.
+// item before creates a missing node ID, which begins earlier. That is refused, because the node
+// ID exists by then. In a narrow pool, to which the node ID is added in that moment, it is raised.
+// If it was claimed as well, the run says what to do.
 func TestFloorBesideAnEarlierRun(t *testing.T) {
 	for _, claimed := range []bool{false, true} {
 		for _, narrow := range []bool{false, true} {
@@ -109,26 +115,29 @@ func TestFloorBesideAnEarlierRun(t *testing.T) {
 				if _, err := leasepool.Open(s, "orders").Seed(t.Context(), spec); err != nil {
 					t.Fatal(err)
 				}
-				for _, w := range []protocol.PoolWrite{protocol.ResizePool{Pool: "orders", Revision: 1, To: 9}, protocol.AddNodeIDs{Pool: "orders", From: 8, To: 9}} {
-					if res, err := s.WritePool(t.Context(), w); err != nil || res.Pool == nil { // so node ID 8 is missing
+				change := func(w protocol.PoolWrite) {
+					if res, err := s.WritePool(t.Context(), w); err != nil || res.Pool == nil {
 						t.Fatal(res, err)
 					}
 				}
+				change(protocol.ResizePool{Pool: "orders", Revision: 1, To: 9}) // so node ID 8 is missing
 				key, now := protocol.Key{Pool: "orders", NodeID: 8}, time.Now()
-				slow := leasepool.Open(between{s, func() {
+				slow := leasepool.Open(between{Store: s, before: func() {
+					change(protocol.AddNodeIDs{Pool: "orders", From: 8, To: 9}) // no change unless the pool is narrow
+				}, then: func() {
 					writes := []protocol.Write{protocol.Seed{Key: key, Floor: now}}
 					if claimed {
 						writes = append(writes, protocol.Claim{Key: key, Session: "me", At: now, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute)})
 					}
 					for _, w := range writes {
-						if res, err := s.Write(t.Context(), w); err != nil || !res.Applied {
+						if res, err := s.Write(t.Context(), w); err != nil || res.Applied != narrow {
 							t.Error(res, err)
 						}
 					}
 				}}, "orders")
 				spec.Size, spec.Floor = 9, now.Add(time.Hour).Truncate(time.Millisecond)
 				err := run(slow, spec)
-				if claimed {
+				if claimed && narrow {
 					errorHas(t, err, "node 8", "raise the pool")
 				} else if l := fixture.Item(t, s, 8); err != nil || !l.ReservedUntil.Equal(spec.Floor) {
 					t.Errorf("%s, narrow %v: got %+v, %v, want it to begin after %v", name, narrow, l, err, spec.Floor)
@@ -137,6 +146,46 @@ func TestFloorBesideAnEarlierRun(t *testing.T) {
 					t.Errorf("%s, narrow %v: got %+v, want a node ID that existed before unchanged", name, narrow, l)
 				}
 			}
+		}
+	}
+}
+
+// A run stores a floor and is cut off. At the same moment, another run that has read the pool's
+// item before creates a missing node ID. The next run, which finds the floor stored, ends with
+// a pool in which this node ID begins after the floor.
+func TestFloorOfARunThatWasCutOff(t *testing.T) {
+	for name, run := range map[string]func(context.Context, *leasepool.Pool, leasepool.Spec) error{
+		"seed": func(ctx context.Context, p *leasepool.Pool, s leasepool.Spec) error {
+			_, err := p.Seed(ctx, s)
+			return err
+		},
+		"resize": func(ctx context.Context, p *leasepool.Pool, s leasepool.Spec) error {
+			_, err := p.Resize(ctx, s)
+			return err
+		},
+	} {
+		s := leasetest.NewMemory("", 0)
+		spec := leasepool.Spec{Size: 8}
+		if _, err := leasepool.Open(s, "orders").Seed(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := s.WritePool(t.Context(), protocol.ResizePool{Pool: "orders", Revision: 1, To: 9}); err != nil || !res.Applied { // so node ID 8 is missing
+			t.Fatal(res, err)
+		}
+		now := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		spec.Size, spec.Floor = 9, now.Add(time.Hour).Truncate(time.Millisecond)
+		if err := run(ctx, leasepool.Open(between{Store: s, then: func() {
+			if _, err := s.Write(t.Context(), protocol.Seed{Key: protocol.Key{Pool: "orders", NodeID: 8}, Floor: now}); err != nil {
+				t.Error(err)
+			}
+			cancel()
+		}}, "orders"), spec); err == nil {
+			t.Errorf("%s: got nil, want an error of the run that was cut off", name)
+		}
+		err := run(t.Context(), leasepool.Open(s, "orders"), spec)
+		if l := fixture.Item(t, s, 8); err != nil || l.ReservedUntil.Before(spec.Floor) {
+			t.Errorf("%s: got %+v, %v, want it to begin after %v", name, l, err, spec.Floor)
 		}
 	}
 }

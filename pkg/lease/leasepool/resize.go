@@ -46,7 +46,7 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := fitsLayout(c.Pool, s.Size); err != nil {
 		return c, err
 	}
-	if err := p.newFloor(ctx, &c, s.kept); err != nil {
+	if err := p.newFloor(ctx, &c, s); err != nil {
 		return c, err
 	}
 	if c.Pool.Narrow() { // an unfinished change of the width is finished first

@@ -32,7 +32,7 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 		err = s.fits(c.Pool)
 	}
 	if err == nil && !fresh {
-		err = errors.Join(p.newFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout))
+		err = errors.Join(p.newFloor(ctx, &c, s), p.bindLayout(ctx, &c, s.Layout))
 	}
 	left := false // by an earlier seed of a larger pool, which was cut off
 	if err == nil && fresh {

@@ -49,9 +49,16 @@ var agentMutants = []mutant{
 	{"a suspension after one whose end was dropped sets the counter back", "pkg/lease/leaseotel/metrics.go", `		m.suspendedFor += m.suspension()
 		m.suspendedSince = time.Now()`, `		m.suspendedSince = time.Now()`, "./pkg/lease/leaseotel"},
 	{"a read of the pool counts as a claim", "pkg/lease/leaseotel/metrics.go", `lease.EventUnanswered && claiming:`, `lease.EventUnanswered && (claiming || true):`, "./pkg/lease/leaseotel"},
-	{"a node ID that expired is not released before another claim", renew, `	a.giveUp(ctx, lost)
-`, ``, outagesOwn},
+	{"a node ID that expired is not released before another claim", renew, `wait := a.giveUp(ctx, a.current(), n)`, `wait := time.Duration(1<<63 - 1)`, outagesOwn},
+	{"an item that does not answer keeps its holder from others", closing, `since the item may rest for hours.
+	ctx, cancel := context.WithTimeout(ctx, releaseBudget)`, `since the item may rest for hours.
+	ctx, cancel := context.WithTimeout(ctx, max(rests, releaseBudget))`, outagesOwn},
+	{"a release that failed is reported again and again", closing, `last, n > 0) != nil`, `last, false) != nil`, outagesOwn},
+	{"a release without an answer is not sent again", closing, `return releaseBudget << min(n, 5)`, `return forever`, outagesOwn},
 	{"a loss during the start ends the agent", "pkg/lease/start.go", `	a.starting = true`, `	a.starting = false`, clocksOwn},
+	{"a start in a full pool goes on after a loss", renew, `if starting && wait ==`, `if !on && wait ==`, clocksOwn},
+	{"a start in a full pool reports a loss", renew, `a.end(fmt.Errorf("%w; the node ID before`, `a.end(fmt.Errorf("%v; the node ID before`, clocksOwn},
+	{"a start waits for ever after a loss", renew, `wait = min(wait, a.cfg.Wait)`, `wait = max(wait, a.cfg.Wait)`, clocksOwn},
 	{"a loss after the start does not end the agent", "pkg/lease/start.go", `		a.starting = false
 	}
 	return !a.starting`, `		return true

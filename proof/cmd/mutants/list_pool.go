@@ -62,6 +62,10 @@ var poolMutants = []mutant{
 	{"a resize leaves node IDs that it created before a raise", seed, `if l.NodeID < c.Pool.Size {`, `if l.NodeID < c.Pool.Size || item.Size > 0 {`, poolOwn},
 	{"a resize does not mind requests for node IDs that it created", resize, `return node >= min(from, s.Size) && node < max(from, s.Size)`, `return node >= s.Size && node < from`, poolOwn},
 	{"a new floor misses what an earlier run creates", "pkg/lease/leasepool/floor.go", `case c.existed == nil || c.existed[l.NodeID]:`, `case c.existed == nil || c.existed[l.NodeID] || item.Size > 0:`, poolOwn},
+	{"a run that was cut off leaves what others create below its floor", floor, `	item := c.Pool
+	quiet := Open(`, `	item := c.Pool
+	item.Size = 0
+	quiet := Open(`, poolOwn},
 	{"a new floor is silent about a claim before it", "pkg/lease/leasepool/floor.go", `case l.Version > 0 && l.NotBefore.Before(item.Floor):`, `case l.Version < 0:`, poolOwn},
 	{"a resize forgets what existed before its floor", resize, `if c.existed = existed; err == nil`, `if c.existed = nil; existed != nil && err == nil`, poolOwn},
 	{"a resize does not notice a raise", resize, `(created == nil || !created.Equal(c.Pool.Floor))`, `created == nil`, poolOwn},

@@ -60,6 +60,7 @@ var widenMutants = []mutant{
 		return err
 	}
 	a.narrow`, leaseOwn},
+	{"a widening without an answer ends a search", "pkg/lease/pool.go", `context.WithTimeout(ctx, widenLimit)`, `context.WithTimeout(ctx, 1000*widenLimit)`, leaseOwn},
 	{"a pool that stays narrow is widened at each search", "pkg/lease/pool.go", `a.narrow != 0 && now-a.narrow < widenAgain`, `now < 0`, leaseOwn},
 	{"node IDs are added to a pool that vanished, without end", widen, `		item, err := p.change(ctx, w)
 		if err != nil {

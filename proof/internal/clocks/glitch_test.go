@@ -373,6 +373,25 @@ func TestGlitchEndsBeforeTheAnswerToAClaim(t *testing.T) {
 	}
 }
 
+// If the pool has no other node ID, Start says so, once Config.Wait has passed.
+func TestStartAfterAGlitchInAFullPool(t *testing.T) {
+	for _, onLost := range []lease.LostPolicy{lease.Reacquire, lease.StopOnLoss} {
+		for _, wait := range []time.Duration{0, 2 * time.Minute} {
+			t.Run(fmt.Sprintf("%v, policy %v", wait, onLost), func(t *testing.T) {
+				fixture.Virtual(t, func(t *testing.T) {
+					cfg := fixture.Config(fixture.ToldTime{Network: glitchAtClaim(t, 1, 50*time.Minute, nil).Network})
+					cfg.Wait, cfg.OnLost = wait, onLost
+					began := time.Now()
+					a, err := lease.Start(t.Context(), cfg)
+					if took := time.Since(began); a != nil || !errors.Is(err, lease.ErrPoolExhausted) || errors.Is(err, lease.ErrLost) || took < wait || took > wait+10*time.Second {
+						t.Errorf("got %v, %v after %v, want an exhausted pool after %v", a, err, took, wait)
+					}
+				})
+			})
+		}
+	}
+}
+
 // The claim of the other node ID is answered only after the reservation of the first one has
 // ended. Start does not return before that answer, since the agent has no node ID.
 func TestStartWaitsForTheReplacement(t *testing.T) {

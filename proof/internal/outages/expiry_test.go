@@ -31,8 +31,8 @@ func expiring(t *testing.T, s *fixture.Network) (a *lease.Agent, ev *fixture.Eve
 	}
 }
 
-// A lease ended at its deadline in an outage. After the outage, its node ID is released at
-// once, and can be claimed again, also if the last renewal reached the table.
+// A lease ended at its deadline in an outage. After the outage, its node ID is released within
+// seconds, and can be claimed again, also if the last renewal reached the table.
 func TestNodeIDIsReleasedAfterItsDeadline(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -50,7 +50,7 @@ func TestNodeIDIsReleasedAfterItsDeadline(t *testing.T) {
 			t.Fatalf("got a lease until %v, want one that goes on", l.ExpiresAt)
 		}
 		end()
-		fixture.Wait(5 * time.Second)
+		fixture.Wait(15 * time.Second)
 		if l, err := a.Lease(); err != nil || l.Version != 2 {
 			t.Errorf("after the outage: got %+v, %v, want the second version", l, err)
 		}
@@ -63,13 +63,67 @@ func TestNodeIDIsReleasedAfterItsDeadline(t *testing.T) {
 	})
 }
 
+// If only the holder's requests for the node ID that was lost are not answered, it claims another
+// one soon, however long the lost one rests.
+func TestItemThatDoesNotAnswerKeepsNobodyFromAnother(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, ev := fixture.NewNetwork(2), new(fixture.Events)
+		cfg := fixture.Config(s)
+		cfg.Reserve, cfg.OnExpiry, cfg.OnLost, cfg.OnEvent = time.Hour, lease.Stop, lease.Reacquire, ev.Add
+		a := fixture.Start(t, cfg)
+		lost := a.NodeID()
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, claims := w.(protocol.Claim); claims { // any node ID may be guessed
+				return do()
+			}
+			if w.Item().NodeID == lost {
+				return fixture.Hang(ctx)
+			}
+			return do()
+		})
+		fixture.Wait(time.Minute)
+		if l, err := a.Lease(); err != nil || l.NodeID == lost {
+			t.Errorf("got %+v, %v, want node ID %d", l, err, 1-lost)
+		}
+		if kinds := ev.Kinds(lease.EventLost, lease.EventReleased, lease.EventNotReleased); len(kinds) != 2 || kinds[1] != lease.EventNotReleased {
+			t.Errorf("got the events %v, want one loss, and one release without an answer", kinds)
+		}
+	})
+}
+
+// If the role is denied everything for a while, the failed release is reported once, and is sent
+// again afterwards.
+func TestDeniedReleaseIsReportedOnce(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		a, ev, end := expiring(t, s)
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Renew); ok {
+				return fixture.Lose(ctx, do)
+			}
+			return protocol.Result{}, protocol.ErrAccess
+		})
+		fixture.Wait(70 * time.Second)
+		end()
+		fixture.Wait(15 * time.Second)
+		if l, err := a.Lease(); err != nil || l.Version != 2 {
+			t.Errorf("got %+v, %v, want the second version", l, err)
+		}
+		if kinds := ev.Kinds(lease.EventReleased, lease.EventNotReleased); len(kinds) != 2 || kinds[1] != lease.EventReleased {
+			t.Errorf("got the events %v, want one release that failed, and one that did not", kinds)
+		}
+	})
+}
+
 // Close ends an agent that waits for the answer to such a release, and releases the node ID
 // itself.
 func TestCloseWhileANodeIDIsReleased(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		a, ev, end := expiring(t, s)
-		fixture.Wait(70 * time.Second)
+		for len(ev.Of(lease.EventLost)) == 0 {
+			fixture.Wait(time.Second)
+		}
 		end()
 		if err := a.Close(); err != nil {
 			t.Error(err)

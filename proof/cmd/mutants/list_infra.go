@@ -5,6 +5,7 @@ const infraOwn = "./infra"
 // The mutants of the deployment, of examples, and of this command: of refusals and of waits.
 var infraMutants = []mutant{
 	{"a table that lists itself counts as replicated", store, `if own == "" || aws.ToString(r.RegionName) != own {`, `if own == "" || aws.ToString(r.RegionName) != own || own != "" {`, leaseOwn},
+	{"the synthesis lets an old floor rename a pool", "infra/nodepool/names.go", `p.Floor.After(time.Now().Add(-oldFloor))`, `!p.Floor.IsZero()`, infraOwn},
 	{"two outputs have one key", "infra/nodepool/outputs.go", `other.outputPrefix() != n.outputPrefix()`, `n.outputPrefix() != ""`, infraOwn},
 	{"an alarm of a pool and a part of another have one ID", "infra/nodepool/validate.go", `if slices.Contains(poolPrefixes, pool.Name) {`, `if slices.Contains(poolPrefixes, "") {`, infraOwn},
 	{"a pool of one node ID has an alarm for its holder", "infra/nodepool/alarms.go", `if p.props.usable() == 1 {`, `if p.props.usable() == 0 {`, infraOwn},

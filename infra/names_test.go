@@ -10,10 +10,9 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// If the context lists the deployed names, the synthesis refuses every other name without a Floor, no matter whether a pool, the table, the
+// If the context lists the deployed names, the synthesis refuses every other name without a new Floor, no matter whether a pool, the table, the
 // construct or all of them were renamed.
 func TestRenamedAtSynth(t *testing.T) {
-	floor := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	pools := func(names ...string) (all []nodepool.PoolProps) {
 		for _, name := range names {
 			all = append(all, nodepool.PoolProps{Name: name, Size: 16})
@@ -24,7 +23,9 @@ func TestRenamedAtSynth(t *testing.T) {
 		return map[string]any{path: map[string]any{"table": table, "pools": names}}
 	}
 	later := pools("orders", "mail")
-	later[1].Floor = floor
+	later[1].Floor = time.Now().Add(-time.Minute)
+	old := pools("orders") // the pool may have had this Floor before it was moved
+	old[0].Floor = time.Now().Add(-31 * 24 * time.Hour)
 	for name, tt := range map[string]struct {
 		context any
 		table   string
@@ -41,11 +42,13 @@ func TestRenamedAtSynth(t *testing.T) {
 		"renamed": {deployed("Test/Nodes", "", "orders"), "", pools("invoices"), []string{`pool "invoices"`, `with the pools ["orders"]`, "set Floor", "equal IDs"}},
 		"another table": {deployed("Test/Nodes", "ids", "orders", "mail"), "ids2", pools("orders", "mail"),
 			[]string{`pool "orders" of Test/Nodes, in the table "ids2"`, `pool "mail" of Test/Nodes`, `table "ids" with`}},
-		"a name at last":    {deployed("Test/Nodes", "", "orders"), "ids", pools("orders"), []string{`in the table "ids"`, `table that CloudFormation names with`}},
-		"all at once":       {deployed("Test/Nodes", "ids", "orders"), "ids2", pools("invoices"), []string{`pool "invoices"`}},
-		"a construct moved": {deployed("Test/Old", "", "orders"), "", pools("orders"), []string{`pool "orders" of Test/Nodes`}},
-		"not an object":     {"orders", "", pools("orders"), []string{`nodelease:names is orders: give an object, here {"Test/Nodes":{"pools":["orders"]}}`}},
-		"pools as text":     {map[string]any{"Test/Nodes": map[string]any{"pools": "orders"}}, "", pools("orders"), []string{"give an object"}},
+		"a name at last":          {deployed("Test/Nodes", "", "orders"), "ids", pools("orders"), []string{`in the table "ids"`, `table that CloudFormation names with`}},
+		"all at once":             {deployed("Test/Nodes", "ids", "orders"), "ids2", pools("invoices"), []string{`pool "invoices"`}},
+		"moved with an old Floor": {deployed("Test/Old", "", "orders"), "", old, []string{`pool "orders" of Test/Nodes`, "more than 30 days ago", "or is deployed already"}},
+		"the same, an old Floor":  {deployed("Test/Nodes", "", "orders"), "", old, nil},
+		"a construct moved":       {deployed("Test/Old", "", "orders"), "", pools("orders"), []string{`pool "orders" of Test/Nodes`}},
+		"not an object":           {"orders", "", pools("orders"), []string{`nodelease:names is orders: give an object, here {"Test/Nodes":{"pools":["orders"]}}`}},
+		"pools as text":           {map[string]any{"Test/Nodes": map[string]any{"pools": "orders"}}, "", pools("orders"), []string{"give an object"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			context := map[string]any{}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -94,6 +95,7 @@ func plainTemplate(app awscdk.App, zips string) ([]byte, error) {
 	doc["Conditions"] = object{
 		"OwnTopic": object{"Fn::Equals": []any{ref("AlarmTopic"), ""}},
 		"Cold":     object{"Fn::Equals": []any{ref("ExpectedHolders"), "12000"}},
+		"Several":  object{"Fn::Not": []any{object{"Fn::Equals": []any{ref("PoolSize"), "1"}}}},
 	}
 	doc["AWSTemplateFormatVersion"] = "2010-09-09"
 	out, err := json.MarshalIndent(doc, "", " ")
@@ -155,6 +157,9 @@ func fill(text string) string {
 	return strings.NewReplacer(poolPlace, "${PoolName}", fmt.Sprint(sizePlace), "${PoolSize}").Replace(text)
 }
 
+// fullAlarms matches the IDs of the alarms of a pool that is full, or will be.
+var fullAlarms = regexp.MustCompile(`(utilization|exhausted|runningout)[0-9A-F]{8}$`)
+
 // edit applies the differences between a resource of the construct and that of the plain template.
 func (p *plain) edit(id, kind string, resource, properties object) error {
 	switch kind {
@@ -170,6 +175,10 @@ func (p *plain) edit(id, kind string, resource, properties object) error {
 		properties["AlarmActions"], properties["OKActions"] = []any{p.topic()}, []any{p.topic()}
 		if properties["InsufficientDataActions"] != nil {
 			properties["InsufficientDataActions"] = []any{p.topic()}
+		}
+		// Invariant: no alarm stays on while all is well. The construct leaves these out of a pool of one node ID.
+		if fullAlarms.MatchString(id) {
+			resource["Condition"] = "Several"
 		}
 		if properties["MetricName"] == "Expired" {
 			properties["Threshold"] = ref("ExpiredAlarm")

@@ -58,6 +58,34 @@ func TestPlainTemplate(t *testing.T) {
 	}
 }
 
+// With a PoolSize of 1, the template makes no alarms that its only holder would keep on, as the construct does.
+func TestPlainTemplateOfOneNodeID(t *testing.T) {
+	text, err := plainTemplate(newApp(t, nil), zips)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Conditions map[string]any
+		Resources  map[string]struct{ Condition string }
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for id, r := range doc.Resources {
+		if r.Condition == "Several" {
+			got = append(got, id[:len(id)-8])
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"Nodespoolexhausted", "Nodespoolrunningout", "Nodespoolutilization"}; !slices.Equal(got, want) {
+		t.Errorf("got %v with the condition, want %v", got, want)
+	}
+	if is, _ := json.Marshal(doc.Conditions["Several"]); string(is) != `{"Fn::Not":[{"Fn::Equals":[{"Ref":"PoolSize"},"1"]}]}` {
+		t.Errorf("the condition is %s", is)
+	}
+}
+
 // The parameter ExpectedHolders warms the table as PoolProps.Expect does.
 func TestPlainTemplateWarms(t *testing.T) {
 	if got, want := slices.Sorted(maps.Keys(warmWrites)), parameters["ExpectedHolders"].(object)["AllowedValues"]; !slices.Equal(got, want.([]string)) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/constructs-go/constructs/v10"
@@ -21,9 +22,12 @@ type deployed struct {
 	Pools []string `json:"pools"`
 }
 
+// oldFloor is the age from which a Floor is no answer to a refusal of checkNames, as for the bootstrap function.
+const oldFloor = 30 * 24 * time.Hour
+
 // checkNames refuses names that the context value does not list as deployed. A renamed
 // table or pool is a new ID space. If it were seeded at the present time, it would assign
-// milliseconds that processes of the old pool still have reserved. A pool with a Floor
+// milliseconds that processes of the old pool still have reserved. A pool with a new Floor
 // begins after those milliseconds, so it is accepted. A template contains nothing about the
 // template before it. So without the context value only the bootstrap function notices a
 // rename, and nothing notices if the table and all of its pools are renamed at once.
@@ -41,13 +45,15 @@ func (n *NodePool) checkNames() {
 	was := all[path]
 	for _, p := range n.props.Pools {
 		known := slices.Contains(was.Pools, p.Name) && was.Table == n.props.TableName
-		if known || !p.Floor.IsZero() {
+		// Invariant (S1): an old Floor is no answer. The pool may have had it under its old name already.
+		if known || p.Floor.After(time.Now().Add(-oldFloor)) {
 			continue
 		}
 		n.problems.addf("pool %q of %s, in the table %s, is not among the names that are deployed, which the context value %s has: table %s with the pools %q. "+
 			"In the place of another pool or table it is a new ID space: processes of the old one go on for as long as they have milliseconds reserved, and a pool seeded now would give those out again, "+
-			"as equal IDs. Keep the names; or stop the old fleet and set Floor to a time after its last ID. If it takes no other's place, make the context value %s",
-			p.Name, path, quoted(n.props.TableName), namesContext, quoted(was.Table), was.Pools, want)
+			"as equal IDs. Keep the names; or stop the old fleet and set Floor to a time after its last ID. A Floor of more than %d days ago is no answer, since the pool may have had it under its old name. "+
+			"If it takes no other's place, or is deployed already, make the context value %s",
+			p.Name, path, quoted(n.props.TableName), namesContext, quoted(was.Table), was.Pools, oldFloor/(24*time.Hour), want)
 	}
 }
 

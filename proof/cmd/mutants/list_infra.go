@@ -5,9 +5,11 @@ const infraOwn = "./infra"
 // The mutants of the deployment, of examples, and of this command: of refusals and of waits.
 var infraMutants = []mutant{
 	{"a table that lists itself counts as replicated", store, `if own == "" || aws.ToString(r.RegionName) != own {`, `if own == "" || aws.ToString(r.RegionName) != own || own != "" {`, leaseOwn},
+	{"the synthesis lets an old floor rename a pool", "infra/nodepool/names.go", `p.Floor.After(time.Now().Add(-oldFloor))`, `!p.Floor.IsZero()`, infraOwn},
 	{"two outputs have one key", "infra/nodepool/outputs.go", `other.outputPrefix() != n.outputPrefix()`, `n.outputPrefix() != ""`, infraOwn},
 	{"an alarm of a pool and a part of another have one ID", "infra/nodepool/validate.go", `if slices.Contains(poolPrefixes, pool.Name) {`, `if slices.Contains(poolPrefixes, "") {`, infraOwn},
 	{"a pool of one node ID has an alarm for its holder", "infra/nodepool/alarms.go", `if p.props.usable() == 1 {`, `if p.props.usable() == 0 {`, infraOwn},
+	{"a plain template of one node ID has an alarm for its holder", "infra/template.go", `resource["Condition"] = "Several"`, `_ = id`, infraOwn},
 	{"services do not wait for the seed", "infra/nodepool/attach.go", `task.Node().DefaultChild().Node().AddDependency(seed)`, `_ = seed`, infraOwn},
 	{"only one container of a task counts", "infra/nodepool/attach.go", `append(p.holders, c)`, `append(p.holders[:0], c)`, infraOwn},
 	{"autoscaling of another stage counts", "infra/nodepool/capacity.go", `*awscdk.Stack_Of(target).Node().Path() != *stack.Node().Path()`, `*awscdk.Stack_Of(target).Node().Path() == ""`, infraOwn},

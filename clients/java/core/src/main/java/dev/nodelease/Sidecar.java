@@ -61,7 +61,8 @@ final class Sidecar implements AutoCloseable {
         url = unix == null ? URI.create(name) : null;
         if (unix != null) {
             // In a new process, loading the JDK's classes for a Unix socket takes most of the time to the first ID. A third of it, the random numbers, is loaded in parallel.
-            new Thread("nodelease") { @Override public void run() { new SecureRandom(); } }.start();
+            // Invariant (liveness): the program ends without it, even if its random numbers come from a device that does not answer.
+            new Thread("nodelease") { { setDaemon(true); } @Override public void run() { new SecureRandom(); } }.start();
         }
         if (unix != null ? unix.isEmpty() : !"http".equals(url.getScheme()) || url.getHost() == null || url.getPath().length() > 1) {
             throw new IllegalArgumentException("the sidecar's address " + name + " (NODELEASE_SIDECAR): use http://127.0.0.1:7373 or unix:/path/to/socket");

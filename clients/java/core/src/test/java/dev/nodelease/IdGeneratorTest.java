@@ -14,12 +14,15 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.Provider;
+import java.security.Security;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import jdk.crac.Core;
@@ -107,6 +110,28 @@ class IdGeneratorTest {
             NodeleaseException e = assertThrows(NodeleaseException.class, ids::next);
             assertInstanceOf(NodeleaseException.SidecarUnavailable.class, e);
             assertTrue(ids.failures() > 1, "the call was not sent again");
+        }
+    }
+
+    /** A program ends although the JDK's random numbers are not there yet, as while they wait for a device. */
+    @Test
+    void noThreadKeepsTheProgramFromEnding(@TempDir Path dir) throws Exception {
+        CompletableFuture<Thread> loads = new CompletableFuture<>();
+        CompletableFuture<Object> random = new CompletableFuture<>();
+        Provider slow = new Provider("slow", "1", "") {
+            { putService(new Service(this, "SecureRandom", "slow", "none", null, null) {
+                @Override public Object newInstance(Object parameter) {
+                    loads.complete(Thread.currentThread());
+                    return random.join();
+                }
+            }); }
+        };
+        Security.insertProviderAt(slow, 1);
+        try (IdGenerator ids = new IdGenerator("unix:" + dir.resolve("none"), Duration.ofMillis(50))) {
+            assertTrue(loads.get(1, TimeUnit.MINUTES).isDaemon());
+        } finally {
+            Security.removeProvider("slow");
+            random.completeExceptionally(new IllegalStateException("the test has ended"));
         }
     }
 

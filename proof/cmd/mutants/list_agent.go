@@ -58,7 +58,7 @@ var agentMutants = []mutant{
 	{"a loss during the start ends the agent", "pkg/lease/start.go", `	a.starting = true`, `	a.starting = false`, clocksOwn},
 	{"a start in a full pool goes on after a loss", renew, `if starting && wait ==`, `if !on && wait ==`, clocksOwn},
 	{"a start in a full pool reports a loss", renew, `a.end(fmt.Errorf("%w; the node ID before`, `a.end(fmt.Errorf("%v; the node ID before`, clocksOwn},
-	{"a start waits for ever after a loss", renew, `wait = min(wait, a.cfg.Wait)`, `wait = max(wait, a.cfg.Wait)`, clocksOwn},
+	{"a start waits forever after a loss", renew, `wait = min(wait, a.cfg.Wait)`, `wait = max(wait, a.cfg.Wait)`, clocksOwn},
 	{"a loss after the start does not end the agent", "pkg/lease/start.go", `		a.starting = false
 	}
 	return !a.starting`, `		return true

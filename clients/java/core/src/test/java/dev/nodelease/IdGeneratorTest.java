@@ -128,7 +128,8 @@ class IdGeneratorTest {
         };
         Security.insertProviderAt(slow, 1);
         try (IdGenerator ids = new IdGenerator("unix:" + dir.resolve("none"), Duration.ofMillis(50))) {
-            assertTrue(loads.get(1, TimeUnit.MINUTES).isDaemon());
+            Thread load = loads.get(1, TimeUnit.MINUTES);
+            assertTrue(load.isDaemon(), () -> ids + " loads its random numbers on " + load + ", which is no daemon");
         } finally {
             Security.removeProvider("slow");
             random.completeExceptionally(new IllegalStateException("the test has ended"));

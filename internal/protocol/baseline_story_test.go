@@ -156,6 +156,8 @@ func story() []storyStep {
 	unaware.Key = w(0)
 	aware := unaware
 	aware.WidenTry = 1
+	onDemand := claim(0, "a", 0, 0)
+	onDemand.Key, onDemand.OnDemand = protocol.Key{Pool: "many", NodeID: 0}, true
 	return append(steps,
 		poolStep("create a narrow pool", protocol.CreatePool{Pool: "narrow", Size: 1000, OpenGroups: 2, At: when(0), NodeBits: 9, ExistBelow: 256}),
 		leaseStep("seed 0 of it", protocol.Seed{Key: w(0), Floor: when(-1)}),
@@ -183,6 +185,8 @@ func story() []storyStep {
 		noteStep("leave 17 for those who wait", protocol.Leave{Pool: "many", NodeID: 17, At: when(1000)}),
 		noteStep("wait on", protocol.Await{Pool: "many", Seen: when(60000), Until: when(95000)}),
 		noteStep("leave 18 when nobody waits any more", protocol.Leave{Pool: "many", NodeID: 18, At: when(95000)}),
+		leaseStep("seed 0 of many", protocol.Seed{Key: onDemand.Key, Floor: when(-1)}),
+		leaseStep("claim 0 of many on demand", onDemand),
 	)
 }
 

@@ -10,27 +10,39 @@ import weakref
 from contextlib import contextmanager
 from typing import Any, Iterator, NoReturn
 
-from ._core import boot_clock, wall_clock, Address, Blocks, Layout, NodeleaseError, SidecarUnavailable, parse_head
+from ._core import boot_clock, marked, wall_clock, Address, Blocks, Layout, NodeleaseError, SidecarUnavailable, parse_head
 
 _LONGEST = 2e6  # seconds, 23 days: neither locks nor sockets accept all longer ones
 
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
+_pid, _noticing = 0, threading.RLock()
 
 
 def _after_fork() -> None:
     # The child has a copy of every block, and locks that a thread of the parent may hold.
+    global _pid
     for generator in list(_all):
         generator._forget()
+    marked[0], _pid = 1, os.getpid()
 
+
+# Notices a fork by C code, which calls no hooks. Before it has returned, no thread of the child uses a generator.
+def notice_fork() -> None:
+    if not marked[0] or _pid != os.getpid():
+        with _noticing:
+            if not marked[0] or _pid != os.getpid():
+                _after_fork()
+
+
+_after_fork()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+# The base of both generators.
 class Common:
-    """The base of both generators."""
-
-    def __init__(self, sidecar: str | None, timeout: float) -> None:
+    def __init__(self, sidecar: str | None = None, *, timeout: float = 2.0) -> None:
         self._address = Address.parse(sidecar)
         host = f"[{self._address.host}]" if ":" in self._address.host else self._address.host  # IPv6
         self._host = f"{host}:{self._address.port}" if host else "localhost"
@@ -79,9 +91,6 @@ class IdGenerator(Common):
     most 23 days.
     """
 
-    def __init__(self, sidecar: str | None = None, *, timeout: float = 2.0) -> None:
-        super().__init__(sidecar, timeout)
-
     def _forget(self) -> None:
         self._turn, self._lock = threading.Lock(), threading.Lock()
         self._socket: socket.socket | None = None  # not closed: the parent uses it
@@ -111,9 +120,10 @@ class IdGenerator(Common):
         """Return the next ID: an int below 2^63."""
         boot, boot_end, wall, wall_end, ids = self._blocks.fast
         # The clocks are read before the ID is taken, for each ID. A loop is the fastest way to take one.
-        if boot <= boot_clock() < boot_end and wall <= wall_clock() < wall_end:
+        if marked[0] and boot <= boot_clock() < boot_end and wall <= wall_clock() < wall_end:
             for id in ids:
                 return id
+        notice_fork()
         lock = self._lock
         if lock.acquire(False):  # without a context manager, which would cost most of the time
             try:
@@ -128,6 +138,7 @@ class IdGenerator(Common):
 
     def batch(self, n: int) -> list[int]:
         """Return n IDs that grow."""
+        notice_fork()
         out: list[int] = []
         end, lock = self._end(), self._lock
         while len(out) < n:
@@ -208,6 +219,7 @@ class IdGenerator(Common):
 
     def close(self) -> None:
         """Drop the block and the connection."""
+        notice_fork()
         with self._turn, self._lock:
             self._closed = True
             self._blocks.close()

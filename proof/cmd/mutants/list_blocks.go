@@ -5,6 +5,8 @@ const (
 	blockClient = "internal/app/sidecar/blockclient/client.go"
 	blockRoute  = "internal/app/sidecar/blocks.go"
 	blockTests  = "./internal/app/sidecar"
+
+	sidecarSocket = "internal/app/sidecar/socket.go"
 )
 
 // The mutants of blocks: IDs that another process hands out.
@@ -19,5 +21,7 @@ var blockMutants = []mutant{
 	{"a run outlives the span", runFile, `until(tm.wallEnd.Load(), wall)`, `until(math.MaxInt64, wall)`, ids},
 	{"a block lives as long as the lease", blockRoute, `min(run.Left, blockLife)`, `run.Left`, blockTests},
 	{"a new sidecar reaches back", blockRoute, `min(blockBack, max(time.Since(b.began)-b.ids.Layout().Tick, 0))`, `blockBack`, blockTests},
+	{"two sidecars replace the socket of a dead one", sidecarSocket, `defer lockFolder(filepath.Dir(path))()`, `_ = lockFolder`, blockTests},
+	{"a socket that goes is an error", sidecarSocket, `errors.Is(err, fs.ErrNotExist) { // its process`, `err == nil { // its process`, blockTests},
 	{"one client takes all", blockRoute, `return max(len(b.now), len(b.before))`, `return 1`, blockTests},
 }

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import gc
 import json
 import os
 import unittest
@@ -53,6 +54,8 @@ class Forks(unittest.TestCase):
             warnings.simplefilter("ignore", ResourceWarning)  # a loop that has ended cannot close its connection
             made = [asyncio.run(ids.next()), *child(lambda: asyncio.run(some())), *asyncio.run(some())]
             asyncio.run(ids.close())
+            del ids, some
+            gc.collect()
         self.assertEqual(len(set(made)), 7)
 
 

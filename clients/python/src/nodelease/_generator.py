@@ -1,4 +1,4 @@
-"""The generator for threads, and the base of both generators."""
+# The generator for threads, and the base of both generators.
 
 from __future__ import annotations
 
@@ -86,15 +86,21 @@ class Common:
 class IdGenerator(Common):
     """Makes IDs, from any thread. Close it, or use it as a context manager.
 
-    `sidecar` is unix:/path or http://host:port; by default NODELEASE_SIDECAR, or port 7373 of this
-    machine. `timeout` is how many seconds a call may wait for a sidecar that does not answer, at
-    most 23 days.
+    `sidecar` is unix:/path or http://host:port; by default NODELEASE_SIDECAR, or port 7373 of this machine. `timeout` is how
+    many seconds a call may wait for a sidecar that does not answer, at most 23 days.
     """
 
     def _forget(self) -> None:
-        self._turn, self._lock = threading.Lock(), threading.Lock()
+        self._turn, self._lock = threading.RLock(), threading.RLock()  # they know their thread
         self._socket: socket.socket | None = None  # not closed: the parent uses it
         super()._forget()
+
+    def _mine(self) -> Any:
+        notice_fork()
+        # Invariant (liveness): no call waits for one that cannot go on, because it is on the same thread, below a signal handler or a finalizer.
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            raise NodeleaseError("a signal handler or a finalizer has interrupted a call of this generator, and makes an ID: use another generator there")
+        return self._lock
 
     @contextmanager
     def _locked(self, end: float) -> Iterator[None]:
@@ -123,8 +129,7 @@ class IdGenerator(Common):
         if marked[0] and boot <= boot_clock() < boot_end and wall <= wall_clock() < wall_end:
             for id in ids:
                 return id
-        notice_fork()
-        lock = self._lock
+        lock = self._mine()
         if lock.acquire(False):  # without a context manager, which would cost most of the time
             try:
                 taken = self._blocks.take()
@@ -138,9 +143,8 @@ class IdGenerator(Common):
 
     def batch(self, n: int) -> list[int]:
         """Return n IDs that grow."""
-        notice_fork()
         out: list[int] = []
-        end, lock = self._end(), self._lock
+        end, lock = self._end(), self._mine()
         while len(out) < n:
             before = len(out)
             with self._locked(end):  # for one block at a time: other calls take IDs in between
@@ -169,6 +173,7 @@ class IdGenerator(Common):
             except OSError as e:
                 error = self._unavailable(e)
             else:
+                self._check()  # a signal handler may have closed it: a block that comes after it is dropped
                 error = self._blocks.accept(*answer, expected)
                 if error is None:
                     return
@@ -199,7 +204,7 @@ class IdGenerator(Common):
             status, length, keep = parse_head(head)
             while len(body) < length:
                 body += self._receive(s, end)
-            if keep and len(body) == length:
+            if keep and len(body) == length and not self._closed:
                 self._socket, s = s, None
             return status, body[:length]
         finally:

@@ -112,6 +112,15 @@ class QuickLooks(Looks):
         self.during = self.generator._forget  # by a signal handler, in the child
         self.assertIsNone(self.take())
 
+    def test_a_fork_within_a_call_whose_block_was_dropped(self) -> None:
+        def during() -> None:
+            self.during = lambda: None
+            self.generator._blocks.drop()  # by another thread, for which the time was over
+            self.generator._forget()
+
+        self.during = during
+        self.assertIsNone(self.take())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -177,12 +177,13 @@ class Blocks:
 
     # Drop the block and take a new name: after a fork, two processes have the old ones.
     def forget(self) -> None:
-        for _ in getattr(self, "_ids", ()):  # a signal handler may have forked inside a call that still uses them
-            pass
         self._name, self._want = secrets.token_hex(8), _FIRST
         self.drop()
 
     def drop(self) -> None:
+        # Invariant: a call that still uses the IDs gets none of them, since a signal handler may fork within it, now or later.
+        for _ in getattr(self, "_ids", ()):
+            pass
         self._next = self._end = self._first = 0
         self._left, self._began, self._generation = 0.0, self.clocks(), b""
         self._ids = iter(range(0))

@@ -275,10 +275,11 @@ export class IdGenerator {
     if (b?.nonce !== nonce) throw new NodeleaseError('the answer belongs to another request: is there a proxy or a cache in front of the sidecar?')
     const { node_id: node, node_bits: bits, count, left_ms: left, layout: l } = b
     if (![node, bits, count, left].every(Number.isSafeInteger) || !/^\d+$/.test(b.first) || !l || !(node >= 0 && node < 2 ** bits && bits <= l.node_bits && count > 0)) throw no('a field is missing or out of range')
-    const pool = `${b.pool} ${JSON.stringify(l)}`
+    const here = layout(l.epoch_ms, l.tick_ms, l.time_bits, l.node_bits, l.sequence_bits, l.node_last)
+    const pool = `${b.pool} ${JSON.stringify(here)}` // not all of l: a later release of the sidecar may add fields
     if (this.#pool && this.#pool !== pool) throw new NodeleaseError(`the sidecar now serves pool ${pool}, not ${this.#pool} as before: IDs of two pools may be equal; restart the program`)
     this.#pool = pool
-    this.layout ??= layout(l.epoch_ms, l.tick_ms, l.time_bits, l.node_bits, l.sequence_bits, l.node_last)
+    this.layout ??= here
     const low = l.node_last ? 0 : l.sequence_bits
     this.#low = BigInt(low)
     this.#shift = BigInt(low + bits)

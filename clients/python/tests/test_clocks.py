@@ -38,6 +38,12 @@ class Looks(unittest.TestCase):
                 self.now[clock] -= 0.001
                 self.assertIsNone(self.blocks.take())
 
+    def test_a_later_release_of_the_sidecar_adds_fields(self) -> None:
+        _, expected = self.blocks.ask("localhost", 1)
+        answer = BODY.replace("{", '{"new":{"node_id":7},').replace('}}', ',"newer":1}}') % (expected.nonce, 1 << 23)
+        self.assertIsNone(self.blocks.accept(200, answer.encode(), expected))
+        self.assertIsNotNone(self.blocks.take())
+
     def test_ids_stay_unique_across_the_carry_of_the_sequence(self) -> None:
         _, expected = self.blocks.ask("localhost", 1)
         answer = BODY.replace('"count":10', '"count":9000') % (expected.nonce, (1 << 22) + 4000)

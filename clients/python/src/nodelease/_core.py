@@ -256,7 +256,8 @@ class Blocks:
                 raise error
             if answer["nonce"] != expected.nonce:  # a cached answer has been used before
                 raise NodeleaseError("the answer belongs to another request: is there a proxy or a cache in front of the sidecar?")
-            layout, first, count = Layout(**answer["layout"]), int(answer["first"]), int(answer["count"])
+            # A later release of the sidecar may add fields.
+            layout, first, count = Layout(**{name: answer["layout"][name] for name in Layout.__dataclass_fields__}), int(answer["first"]), int(answer["count"])
             node, bits, left, pool = int(answer["node_id"]), int(answer["node_bits"]), int(answer["left_ms"]), answer["pool"]
             self._low = 0 if layout.node_last else layout.sequence_bits
             self._shift = self._low + bits

@@ -17,6 +17,7 @@ var blockMutants = []mutant{
 	{"a step of the wall clock keeps a block", blockClient, ` || wall < 0`, ``, blockTests},
 	{"a block is longer than what was drawn", runFile, `first, n, left}, nil`, `first, n + 1, left}, nil`, ids + " " + blockTests},
 	{"a queued run draws one ticket", runFile, `CompareAndSwap(state, state+n)`, `CompareAndSwap(state, state+1)`, ids},
+	{"an ID in place of a void ticket counts as issued", runFile, `lost = n // settle`, `lost = n - 1 // settle`, ids},
 	{"a run outlives the lease", runFile, `until(tm.deadline.Load(), mono)`, `until(math.MaxInt64, mono)`, ids},
 	{"a run outlives the span", runFile, `until(tm.wallEnd.Load(), wall)`, `until(math.MaxInt64, wall)`, ids},
 	{"a block lives as long as the lease", blockRoute, `min(run.Left, blockLife)`, `run.Left`, blockTests},

@@ -48,8 +48,10 @@ export class Layout {
   /** Decode an ID of this layout. */
   decompose (id) {
     if (typeof id === 'number' && !Number.isSafeInteger(id)) throw new RangeError(`the number ${id} may not be the ID that was meant: numbers are exact only up to 2^53-1; use a bigint or a string`)
-    id = BigInt(id)
-    if (id < 0n || id >= 1n << 63n) throw new RangeError(`${id} is not an ID: use 0 to 2^63-1`)
+    const digits = String(id) // BigInt takes '' and [] for 0
+    id = /^\d{1,19}$/.test(digits) ? BigInt(digits) : -1n
+    const all = this.timeBits + this.nodeBits + this.sequenceBits
+    if (id < 0n || id >> BigInt(all)) throw new RangeError(`${JSON.stringify(digits.slice(0, 40))} is not an ID of this layout: use 0 to 2^${all}-1`)
     const bits = (from, n) => Number(id >> BigInt(from) & (1n << BigInt(n)) - 1n)
     const time = new Date(this.epochMs + bits(this.nodeBits + this.sequenceBits, 63) * this.tickMs)
     return this.nodeLast

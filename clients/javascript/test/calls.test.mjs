@@ -102,6 +102,9 @@ test('a later release of the sidecar adds fields', async () => {
 
 test('numbers that cannot be exact are no IDs', () => {
   for (const id of [2 ** 53, 249685239402594305, 1.5, NaN, Infinity]) assert.throws(() => layouts.default.decompose(id), { name: 'RangeError', message: /use a bigint or a string/ })
+  for (const id of ['', ' ', '0x10', '1.0', '-1', 'x', [], null, undefined, true, -1, -1n, 1n << 63n, '9'.repeat(10_000)]) assert.throws(() => layouts.default.decompose(id), { name: 'RangeError', message: /is not an ID of this layout/ })
+  assert.throws(() => layouts.js53.decompose(1n << 53n), { name: 'RangeError', message: /use 0 to 2\^53-1/ })
+  assert.equal(layouts.js53.decompose((1n << 53n) - 1n).node, 63)
   const want = { time: new Date(1735689600000 + 2 ** 31 - 1), node: 1023, sequence: 4095 }
   for (const id of [2 ** 53 - 1, 2n ** 53n - 1n, String(2 ** 53 - 1)]) assert.deepEqual(layouts.default.decompose(id), want)
 })

@@ -3,7 +3,7 @@
 import unittest
 from unittest import mock
 
-from nodelease import IdGenerator, SidecarUnavailable, _core, _generator
+from nodelease import DEFAULT, JS53, SONYFLAKE, IdGenerator, SidecarUnavailable, _core, _generator
 
 from test_vmclock import BODY
 
@@ -59,6 +59,15 @@ class Looks(unittest.TestCase):
         tickets = [id >> 22 << 12 | id & 4095 for id in made]
         self.assertTrue(tickets == list(range((1 << 22) + 4000, (1 << 22) + 13000)), "a ticket twice, or left out")
         self.assertEqual({id >> 12 & 1023 for id in made}, {3})
+
+
+class Decoded(unittest.TestCase):
+    def test_an_id_of_another_layout_is_a_value_error(self) -> None:
+        for layout, bits in (JS53, 53), (DEFAULT, 63), (SONYFLAKE, 63):
+            self.assertEqual(layout.decompose((1 << bits) - 1).node, (1 << layout.node_bits) - 1)
+            for id in -1, 1 << bits, 1 << 63, 10**10_000:
+                with self.subTest(bits, id=id > 0), self.assertRaisesRegex(ValueError, "not an ID of this layout|integer string"):
+                    layout.decompose(id)
 
 
 class QuickLooks(Looks):

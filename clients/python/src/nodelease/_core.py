@@ -85,9 +85,9 @@ class Layout:
 
     def decompose(self, id: int) -> Parts:
         """Decode an ID of this layout."""
-        if not 0 <= id < 1 << 63:
-            raise ValueError(f"{id} is not an ID: use 0 to 2^63-1")
         low = self.node_bits + self.sequence_bits
+        if not 0 <= id < 1 << self.time_bits + low:  # a time after the year 9999 would be an OverflowError
+            raise ValueError(f"{id} is not an ID of this layout: use 0 to 2^{self.time_bits + low}-1")
         at = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=self.epoch_ms + (id >> low) * self.tick_ms)
         if self.node_last:
             return Parts(at, id & (1 << self.node_bits) - 1, id >> self.node_bits & (1 << self.sequence_bits) - 1)

@@ -230,8 +230,8 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 // Value stores id as an integer (a BIGINT column).
 func (id ID) Value() (driver.Value, error) { return int64(id), nil }
 
-// Scan reads an integer, or decimal digits as a string or as bytes. For a column
-// that may be NULL, scan into a sql.Null[ID].
+// Scan reads an integer, signed or not, or decimal digits as a string or as
+// bytes. For a column that may be NULL, scan into a sql.Null[ID].
 func (id *ID) Scan(src any) error {
 	switch v := src.(type) {
 	case int64:
@@ -240,6 +240,8 @@ func (id *ID) Scan(src any) error {
 		}
 		*id = ID(v)
 		return nil
+	case uint64: // a BIGINT UNSIGNED of MySQL's driver
+		return id.set(fit("integer", strconv.FormatUint(v, 10), v))
 	case string:
 		return id.set(parse(v))
 	case []byte:

@@ -196,13 +196,13 @@ func TestJSON(t *testing.T) {
 }
 
 func TestSQL(t *testing.T) {
-	for _, src := range []any{int64(12), "12", []byte("12")} {
+	for _, src := range []any{int64(12), uint64(12), "12", []byte("12")} {
 		var id ID
 		if err := id.Scan(src); err != nil || id != 12 {
 			t.Errorf("%T: %d, %v, want 12", src, id, err)
 		}
 	}
-	for _, src := range []any{int64(-1), "x", nil, 1.5, true} {
+	for _, src := range []any{int64(-1), uint64(1 << 63), "x", nil, 1.5, true} {
 		id := ID(7)
 		if err := id.Scan(src); !errors.Is(err, snowflake.ErrSyntax) || id != 7 {
 			t.Errorf("%v: %d, %v, want 7 and ErrSyntax", src, id, err)

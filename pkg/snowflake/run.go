@@ -89,7 +89,11 @@ func (g *Generator) queue(ctx context.Context, want, share uint64) (tm *term, fi
 	if err == nil && id == tm.id(last) {
 		return tm, first, n, nil
 	}
-	g.t.counters.skipped.Add(n - 1)
+	lost := n - 1 // settle has counted the last one
+	if err == nil {
+		lost = n // settle has drawn another one in place of the last one
+	}
+	g.t.counters.skipped.Add(lost)
 	return tm, 0, 0, err
 }
 

@@ -183,3 +183,34 @@ func TestDrawPastTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// The tickets of a run that waits for the next tick become void when the wall clock is
+// set back. Other callers then get IDs of that tick, and the run has none of them, even if
+// the ticket that the call draws in their place looks like the last of the void ones.
+func TestVoidTicketsAreNoRun(t *testing.T) {
+	for others := range 4 {
+		clock := newFrozen()
+		tl, g := bind(t, clock, free(), snowflake.WithMaxBackward(0))
+		useUp(t, g)
+		issued := tl.Stats().Issued
+		seen := map[ID]bool{}
+		clock.asleep = func(time.Duration) {
+			clock.asleep = nil
+			clock.step(-5 * ms)
+			tl.Now() // the anchor follows the clock
+			clock.advance(6 * ms)
+			for range others {
+				seen[next(t, g)] = true
+			}
+		}
+		r := draw(t, g, 3, 1, 0)
+		for i := range r.Count {
+			if seen[r.ID(i)] {
+				t.Errorf("after %d IDs of other callers, ID %d of %d of the run is one of them", others, i+1, r.Count)
+			}
+		}
+		if got, want := tl.Stats().Issued-issued, uint64(others)+r.Count; got != want {
+			t.Errorf("after %d IDs of other callers and a run of %d: got %d IDs in all", others, r.Count, got)
+		}
+	}
+}

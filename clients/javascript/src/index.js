@@ -48,8 +48,10 @@ export class Layout {
   /** Decode an ID of this layout. */
   decompose (id) {
     if (typeof id === 'number' && !Number.isSafeInteger(id)) throw new RangeError(`the number ${id} may not be the ID that was meant: numbers are exact only up to 2^53-1; use a bigint or a string`)
-    id = BigInt(id)
-    if (id < 0n || id >= 1n << 63n) throw new RangeError(`${id} is not an ID: use 0 to 2^63-1`)
+    const digits = String(id) // BigInt takes '' and [] for 0
+    id = /^\d{1,19}$/.test(digits) ? BigInt(digits) : -1n
+    const all = this.timeBits + this.nodeBits + this.sequenceBits
+    if (id < 0n || id >> BigInt(all)) throw new RangeError(`${JSON.stringify(digits.slice(0, 40))} is not an ID of this layout: use 0 to 2^${all}-1`)
     const bits = (from, n) => Number(id >> BigInt(from) & (1n << BigInt(n)) - 1n)
     const time = new Date(this.epochMs + bits(this.nodeBits + this.sequenceBits, 63) * this.tickMs)
     return this.nodeLast
@@ -275,10 +277,11 @@ export class IdGenerator {
     if (b?.nonce !== nonce) throw new NodeleaseError('the answer belongs to another request: is there a proxy or a cache in front of the sidecar?')
     const { node_id: node, node_bits: bits, count, left_ms: left, layout: l } = b
     if (![node, bits, count, left].every(Number.isSafeInteger) || !/^\d+$/.test(b.first) || !l || !(node >= 0 && node < 2 ** bits && bits <= l.node_bits && count > 0)) throw no('a field is missing or out of range')
-    const pool = `${b.pool} ${JSON.stringify(l)}`
+    const here = layout(l.epoch_ms, l.tick_ms, l.time_bits, l.node_bits, l.sequence_bits, l.node_last)
+    const pool = `${b.pool} ${JSON.stringify(here)}` // not all of l: a later release of the sidecar may add fields
     if (this.#pool && this.#pool !== pool) throw new NodeleaseError(`the sidecar now serves pool ${pool}, not ${this.#pool} as before: IDs of two pools may be equal; restart the program`)
     this.#pool = pool
-    this.layout ??= layout(l.epoch_ms, l.tick_ms, l.time_bits, l.node_bits, l.sequence_bits, l.node_last)
+    this.layout ??= here
     const low = l.node_last ? 0 : l.sequence_bits
     this.#low = BigInt(low)
     this.#shift = BigInt(low + bits)

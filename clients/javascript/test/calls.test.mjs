@@ -8,7 +8,7 @@ import { IdGenerator, layouts, NodeleaseError } from '../src/index.js'
 
 const LARGE = 3000 // IDs of a batch that needs hundreds of blocks
 
-async function sidecar (options, during, { delay = 0, other, broken } = {}) {
+async function sidecar (options, during, { delay = 0, other, broken, more } = {}) {
   let first = 1n << 22n
   const server = createServer(async (request, answer) => {
     if (delay) await sleep(delay)
@@ -17,7 +17,8 @@ async function sidecar (options, during, { delay = 0, other, broken } = {}) {
     const nonce = new URL(request.url, 'http://x').searchParams.get('nonce')
     answer.end(JSON.stringify({
       nonce, pool: 'p', node_id: 3, node_bits: 10, first: String(first), count: 10, left_ms: 500,
-      layout: { epoch_ms: 1735689600000, tick_ms: 1, time_bits: 41, node_bits: 10, sequence_bits: 12, node_last: false }
+      layout: { epoch_ms: 1735689600000, tick_ms: 1, time_bits: 41, node_bits: 10, sequence_bits: 12, node_last: false, ...more?.() },
+      ...more?.()
     }))
     first += 10n
   })
@@ -90,8 +91,20 @@ test('an answer that breaks off leaves no timer', async () => {
   }, { broken: (answer) => requests++ === 0 && answer.writeHead(200, { 'Content-Length': 100 }).write('{') })
 })
 
+test('a later release of the sidecar adds fields', async () => {
+  let release = 0
+  await sidecar({}, async (ids) => {
+    const made = await ids.batch(25) // from three sidecars, one after the other
+    assert.equal(new Set(made).size, 25)
+    assert.deepEqual({ ...ids.layout }, { ...layouts.default })
+  }, { more: () => ({ ['new' + release++]: { node_id: 7 } }) })
+})
+
 test('numbers that cannot be exact are no IDs', () => {
   for (const id of [2 ** 53, 249685239402594305, 1.5, NaN, Infinity]) assert.throws(() => layouts.default.decompose(id), { name: 'RangeError', message: /use a bigint or a string/ })
+  for (const id of ['', ' ', '0x10', '1.0', '-1', 'x', [], null, undefined, true, -1, -1n, 1n << 63n, '9'.repeat(10_000)]) assert.throws(() => layouts.default.decompose(id), { name: 'RangeError', message: /is not an ID of this layout/ })
+  assert.throws(() => layouts.js53.decompose(1n << 53n), { name: 'RangeError', message: /use 0 to 2\^53-1/ })
+  assert.equal(layouts.js53.decompose((1n << 53n) - 1n).node, 63)
   const want = { time: new Date(1735689600000 + 2 ** 31 - 1), node: 1023, sequence: 4095 }
   for (const id of [2 ** 53 - 1, 2n ** 53n - 1n, String(2 ** 53 - 1)]) assert.deepEqual(layouts.default.decompose(id), want)
 })

@@ -182,6 +182,50 @@ class Calls(unittest.TestCase):
                 del ids, accept, forked, tasks
                 gc.collect()
 
+    def test_a_signal_handler_waits_for_no_call_of_its_thread(self) -> None:
+        for name in "_exchange", "take":
+            with self.subTest(name), IdGenerator(self.serve(), timeout=5) as ids:
+                ids.next()
+                ids._blocks.fast = 0.0, 0.0, 0.0, 0.0, iter(())
+                where = ids._blocks if name == "take" else ids
+                real = getattr(where, name)
+                failed: list[str] = []
+
+                def handled(*a: Any, real: Any = real, ids: IdGenerator = ids, failed: list[str] = failed) -> Any:
+                    for call in ids.next, lambda: ids.batch(3):
+                        try:
+                            call()
+                        except NodeleaseError as e:
+                            failed.append(str(e))
+                    return real(*a)
+
+                with mock.patch.object(where, name, handled):
+                    ids.next() if name == "take" else ids.batch(25)
+                self.assertRegex(failed[0], "use another generator there")
+                self.assertEqual(set(failed), {failed[0]})
+                with ids._turn:  # the interrupted call only waits for the lock, so the handler makes its IDs
+                    self.assertEqual(len(set(ids.batch(25))), 25)
+
+    def test_a_signal_handler_closes_it(self) -> None:
+        ids = IdGenerator(self.serve(), timeout=60)
+        real = ids._exchange
+
+        def handled(*a: Any) -> Any:
+            answer = real(*a)
+            ids.close()
+            return answer
+
+        def call() -> None:
+            with mock.patch.object(ids, "_exchange", handled), self.assertRaisesRegex(NodeleaseError, "the generator is closed"):
+                ids.next()
+            self.assertIsNone(ids._socket, "a connection stays open")
+            self.assertEqual(ids.requests, 0)
+            ended.set()
+
+        ended = threading.Event()
+        threading.Thread(target=call, daemon=True).start()
+        self.assertTrue(ended.wait(10), "close waits for the call that it has interrupted")
+
     def test_a_block_that_comes_after_close_is_dropped(self) -> None:
         async def tasks() -> None:
             ids = AsyncIdGenerator(address, timeout=60)

@@ -3,7 +3,7 @@
 import unittest
 from unittest import mock
 
-from nodelease import IdGenerator, SidecarUnavailable, _core, _generator
+from nodelease import DEFAULT, JS53, SONYFLAKE, IdGenerator, SidecarUnavailable, _core, _generator
 
 from test_vmclock import BODY
 
@@ -38,6 +38,12 @@ class Looks(unittest.TestCase):
                 self.now[clock] -= 0.001
                 self.assertIsNone(self.blocks.take())
 
+    def test_a_later_release_of_the_sidecar_adds_fields(self) -> None:
+        _, expected = self.blocks.ask("localhost", 1)
+        answer = BODY.replace("{", '{"new":{"node_id":7},').replace('}}', ',"newer":1}}') % (expected.nonce, 1 << 23)
+        self.assertIsNone(self.blocks.accept(200, answer.encode(), expected))
+        self.assertIsNotNone(self.blocks.take())
+
     def test_ids_stay_unique_across_the_carry_of_the_sequence(self) -> None:
         _, expected = self.blocks.ask("localhost", 1)
         answer = BODY.replace('"count":10', '"count":9000') % (expected.nonce, (1 << 22) + 4000)
@@ -53,6 +59,15 @@ class Looks(unittest.TestCase):
         tickets = [id >> 22 << 12 | id & 4095 for id in made]
         self.assertTrue(tickets == list(range((1 << 22) + 4000, (1 << 22) + 13000)), "a ticket twice, or left out")
         self.assertEqual({id >> 12 & 1023 for id in made}, {3})
+
+
+class Decoded(unittest.TestCase):
+    def test_an_id_of_another_layout_is_a_value_error(self) -> None:
+        for layout, bits in (JS53, 53), (DEFAULT, 63), (SONYFLAKE, 63):
+            self.assertEqual(layout.decompose((1 << bits) - 1).node, (1 << layout.node_bits) - 1)
+            for id in -1, 1 << bits, 1 << 63, 10**10_000:
+                with self.subTest(bits, id=id > 0), self.assertRaisesRegex(ValueError, "not an ID of this layout|integer string"):
+                    layout.decompose(id)
 
 
 class QuickLooks(Looks):
@@ -110,6 +125,15 @@ class QuickLooks(Looks):
 
     def test_a_fork_within_a_call_takes_its_id_away(self) -> None:
         self.during = self.generator._forget  # by a signal handler, in the child
+        self.assertIsNone(self.take())
+
+    def test_a_fork_within_a_call_whose_block_was_dropped(self) -> None:
+        def during() -> None:
+            self.during = lambda: None
+            self.generator._blocks.drop()  # by another thread, for which the time was over
+            self.generator._forget()
+
+        self.during = during
         self.assertIsNone(self.take())
 
 

@@ -41,10 +41,15 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	}
 	err = os.Link(made, path)
 	if errors.Is(err, fs.ErrExist) {
-		if err := removeDead(path); err != nil {
-			return nil, errors.Join(err, l.Close())
+		// Invariant: no socket of a live server is removed. Otherwise another process could replace
+		// the dead one after removeDead has found it dead, and that process's socket would go.
+		defer lockFolder(filepath.Dir(path))()
+		for errors.Is(err, fs.ErrExist) { // again if another process was faster
+			if err := removeDead(path); err != nil {
+				return nil, errors.Join(err, l.Close())
+			}
+			err = os.Link(made, path)
 		}
-		err = os.Link(made, path)
 	}
 	if err != nil {
 		return nil, errors.Join(failed(err), l.Close())
@@ -64,10 +69,15 @@ func removeDead(path string) error {
 	if c, err := net.Dial("unix", path); err == nil {
 		_ = c.Close()
 		return fmt.Errorf("--listen unix:%s: another process listens there: stop it, or use another path", path)
+	} else if errors.Is(err, fs.ErrNotExist) { // its process has just stopped
+		return nil
 	} else if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
 	}
-	return os.Remove(path)
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // socket is a listener that was created at a path other than its final path.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nodelease/nodelease/internal/app/sidecar"
@@ -88,6 +89,76 @@ func TestSocket(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("got %v, %v still exists", left, err)
 	}
+}
+
+// Sidecars that replace the socket of a dead one at the same time do not replace each
+// other's: one of them listens, and each of the others learns of it.
+func TestSocketsAtOnce(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n") // a short path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "s")
+	for round := range 300 {
+		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead.SetUnlinkOnClose(false)
+		if err := dead.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		var listeners [4]net.Listener
+		for i := range listeners {
+			group.Go(func() {
+				l, err := sidecar.Listen("unix:"+path, false, 0o600)
+				if err != nil && !strings.Contains(err.Error(), "another process listens there") {
+					t.Errorf("round %d: got %v, want that another process listens there", round, err)
+				}
+				listeners[i] = l
+			})
+		}
+		group.Wait()
+		listening := 0
+		for _, l := range listeners {
+			if l != nil {
+				listening++
+				_ = l.Close()
+			}
+		}
+		if listening != 1 {
+			t.Fatalf("round %d: %d of 4 listen at one path, want one", round, listening)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v still exists", left, err)
+	}
+}
+
+// A sidecar that is started while another one stops listens, or learns that the other one
+// still does.
+func TestSocketOfOneThatStops(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n") // a short path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 100 {
+				l, err := sidecar.Listen("unix:"+filepath.Join(dir, "s"), false, 0o600)
+				if err == nil {
+					_ = l.Close()
+				} else if !strings.Contains(err.Error(), "another process listens there") {
+					t.Errorf("got %v, want that another process listens there", err)
+				}
+			}
+		})
+	}
+	group.Wait()
 }
 
 func firstError(errs ...error) error {

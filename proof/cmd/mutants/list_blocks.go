@@ -5,6 +5,8 @@ const (
 	blockClient = "internal/app/sidecar/blockclient/client.go"
 	blockRoute  = "internal/app/sidecar/blocks.go"
 	blockTests  = "./internal/app/sidecar"
+
+	sidecarSocket = "internal/app/sidecar/socket.go"
 )
 
 // The mutants of blocks: IDs that another process hands out.
@@ -15,9 +17,12 @@ var blockMutants = []mutant{
 	{"a step of the wall clock keeps a block", blockClient, ` || wall < 0`, ``, blockTests},
 	{"a block is longer than what was drawn", runFile, `first, n, left}, nil`, `first, n + 1, left}, nil`, ids + " " + blockTests},
 	{"a queued run draws one ticket", runFile, `CompareAndSwap(state, state+n)`, `CompareAndSwap(state, state+1)`, ids},
+	{"an ID in place of a void ticket counts as issued", runFile, `lost = n // settle`, `lost = n - 1 // settle`, ids},
 	{"a run outlives the lease", runFile, `until(tm.deadline.Load(), mono)`, `until(math.MaxInt64, mono)`, ids},
 	{"a run outlives the span", runFile, `until(tm.wallEnd.Load(), wall)`, `until(math.MaxInt64, wall)`, ids},
 	{"a block lives as long as the lease", blockRoute, `min(run.Left, blockLife)`, `run.Left`, blockTests},
 	{"a new sidecar reaches back", blockRoute, `min(blockBack, max(time.Since(b.began)-b.ids.Layout().Tick, 0))`, `blockBack`, blockTests},
+	{"two sidecars replace the socket of a dead one", sidecarSocket, `defer lockFolder(filepath.Dir(path))()`, `_ = lockFolder`, blockTests},
+	{"a socket that goes is an error", sidecarSocket, `errors.Is(err, fs.ErrNotExist) { // its process`, `err == nil { // its process`, blockTests},
 	{"one client takes all", blockRoute, `return max(len(b.now), len(b.before))`, `return 1`, blockTests},
 }

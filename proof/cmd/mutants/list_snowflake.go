@@ -58,4 +58,7 @@ var snowflakeMutants = []mutant{
 	{"not_before past the end wraps around", timeline, `	t.used = min(t.used, 1<<l.TimeBits)
 `, ``, ids},
 	{"a span that ended long ago has no end", layout, `if ms <= epoch {`, `if ms-epoch <= 0 {`, ids},
+	{"an unsigned column has no IDs", "pkg/snowflake/encode.go", `return id.set(fit("integer",`, `return id.set(0, ErrSyntax)
+		return id.set(fit("integer",`, ids},
+	{"an unsigned column has negative IDs", "pkg/snowflake/encode.go", `return id.set(fit("integer", strconv.FormatUint(v, 10), v))`, `return id.set(ID(v), nil)`, ids},
 }

@@ -7,14 +7,11 @@ import time
 from typing import Any
 
 from ._core import NodeleaseError, parse_head
-from ._generator import Common
+from ._generator import Common, notice_fork
 
 
 class AsyncIdGenerator(Common):
     """IdGenerator for asyncio: for the tasks of one event loop at a time."""
-
-    def __init__(self, sidecar: str | None = None, *, timeout: float = 2.0) -> None:
-        super().__init__(sidecar, timeout)
 
     def _forget(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -23,12 +20,14 @@ class AsyncIdGenerator(Common):
         super()._forget()
 
     def _here(self) -> None:
+        notice_fork()
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # a connection and a lock belong to one loop
             self._loop, self._lock, self._streams = loop, asyncio.Lock(), None
 
     async def next(self) -> int:
         """Return the next ID: an int below 2^63."""
+        notice_fork()
         lock = self._lock
         id = self._blocks.take()  # no other task runs meanwhile
         if id is not None and self._lock is lock:  # otherwise a signal handler has forked, and the parent has this ID

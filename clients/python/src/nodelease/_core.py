@@ -1,11 +1,10 @@
-"""Snowflake IDs made in this process, from blocks that the Nodelease sidecar has drawn.
-
-The rules that this file keeps are those of docs/protocol-clients.md.
-"""
+"""Snowflake IDs made in this process, from blocks that the Nodelease sidecar has drawn."""
+# The rules that this file keeps are those of docs/protocol-clients.md.
 
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import secrets
 import struct
@@ -28,6 +27,14 @@ Clocks = tuple[float, float, float]
 Fast = tuple[float, float, float, float, Iterator[int]]
 # Python's own lock makes each step of an iterator over a range one step for all threads.
 ONE_AT_A_TIME = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
+# Invariant: no child of a fork takes an ID of the parent's block. Linux clears this page in each child, also in that of a fork by
+# C code, as in uWSGI, of which Python does not know. Elsewhere, each call compares the process's ID.
+marked: Any = [1]
+try:
+    marked = mmap.mmap(-1, 1, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    marked.madvise(18)  # MADV_WIPEONFORK
+except (AttributeError, OSError, ValueError):
+    ONE_AT_A_TIME = False
 
 
 class NodeleaseError(Exception):
@@ -78,9 +85,9 @@ class Layout:
 
     def decompose(self, id: int) -> Parts:
         """Decode an ID of this layout."""
-        if not 0 <= id < 1 << 63:
-            raise ValueError(f"{id} is not an ID: use 0 to 2^63-1")
         low = self.node_bits + self.sequence_bits
+        if not 0 <= id < 1 << self.time_bits + low:  # a time after the year 9999 would be an OverflowError
+            raise ValueError(f"{id} is not an ID of this layout: use 0 to 2^{self.time_bits + low}-1")
         at = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=self.epoch_ms + (id >> low) * self.tick_ms)
         if self.node_last:
             return Parts(at, id & (1 << self.node_bits) - 1, id >> self.node_bits & (1 << self.sequence_bits) - 1)
@@ -95,16 +102,15 @@ DISCORD = Layout(1420070400000, 1, 41, 10, 12)
 SONYFLAKE = Layout(1409529600000, 10, 39, 16, 8, True)
 
 
+# Where the sidecar listens: a Unix socket's path, or a host and a port.
 class Address(NamedTuple):
-    """Where the sidecar listens: a Unix socket's path, or a host and a port."""
-
     path: str
     host: str
     port: int
 
+    # Read unix:/path or http://host:port. None means NODELEASE_SIDECAR, or the default.
     @staticmethod
     def parse(text: str | None) -> Address:
-        """Read unix:/path or http://host:port. None means NODELEASE_SIDECAR, or the default."""
         text = text or os.environ.get("NODELEASE_SIDECAR") or DEFAULT_SIDECAR
         if text.startswith("unix:") and len(text) > 5:
             return Address(text[5:].removeprefix("//"), "", 0)
@@ -124,14 +130,13 @@ _mono, _wall = time.monotonic, time.time
 boot_clock, wall_clock = _boot, _wall
 
 
+# The boot clock, the monotonic clock and the wall clock, in seconds.
 def system_clocks() -> Clocks:
-    """The boot clock, the monotonic clock and the wall clock, in seconds."""
     return (_boot(), _mono(), _wall())
 
 
+# The generation counter of a VMClock device, which changes when the machine is restored from a snapshot.
 class VMClock:
-    """The generation counter of a VMClock device, which changes when the machine is restored from a snapshot."""
-
     def __init__(self, path: str = "/dev/vmclock0") -> None:
         self._fd, self.present = -1, True
         try:
@@ -143,8 +148,8 @@ class VMClock:
             pass
         self.close()
 
+    # The counter; empty if there is none.
     def generation(self) -> bytes:
-        """The counter; empty if there is none."""
         return b"" if self._fd < 0 else os.pread(self._fd, 8, 104)
 
     def close(self) -> None:
@@ -153,17 +158,15 @@ class VMClock:
         self._fd, self.present = -1, False
 
 
+# The values that an answer is compared with, and the clock readings from which its time counts.
 class Expected(NamedTuple):
-    """The values that an answer is compared with, and the clock readings from which its time counts."""
-
     nonce: str
     began: Clocks
     generation: bytes
 
 
+# The block of one generator, and its requests. Not thread-safe; it sends no request itself.
 class Blocks:
-    """The block of one generator, and its requests. Not thread-safe; it sends no request itself."""
-
     def __init__(self, clocks: Callable[[], Clocks] = system_clocks, vm: VMClock | None = None) -> None:
         self.clocks = clocks
         self.layout: Layout | None = None
@@ -172,14 +175,15 @@ class Blocks:
         self._vm = vm or VMClock()
         self.forget()
 
+    # Drop the block and take a new name: after a fork, two processes have the old ones.
     def forget(self) -> None:
-        """Drop the block and take a new name: after a fork, two processes have the old ones."""
-        for _ in getattr(self, "_ids", ()):  # a signal handler may have forked inside a call that still uses them
-            pass
         self._name, self._want = secrets.token_hex(8), _FIRST
         self.drop()
 
     def drop(self) -> None:
+        # Invariant: a call that still uses the IDs gets none of them, since a signal handler may fork within it, now or later.
+        for _ in getattr(self, "_ids", ()):
+            pass
         self._next = self._end = self._first = 0
         self._left, self._began, self._generation = 0.0, self.clocks(), b""
         self._ids = iter(range(0))
@@ -197,16 +201,16 @@ class Blocks:
             return self._vm.present and self._vm.generation() != self._generation
         return True
 
+    # An ID of the block, or None when another block is needed.
     def take(self) -> int | None:
-        """An ID of the block, or None when another block is needed."""
         if self._over():
             return None
         for id in self._ids:
             return id
         return next(self._ids, None) if self._run() else None
 
+    # Append IDs of the block to out until it has n, or another block is needed.
     def take_into(self, out: list[int], n: int) -> None:
-        """Append IDs of the block to out until it has n, or another block is needed."""
         while len(out) < n and not self._over():
             before = len(out)
             out.extend(islice(self._ids, min(n - before, _CHUNK)))
@@ -228,8 +232,8 @@ class Blocks:
             self.fast = boot, boot + self._left, wall, wall + self._left, self._ids
         return True
 
+    # Drop the block and return a request for another one, and the values to expect in its answer.
     def ask(self, host: str, need: int) -> tuple[bytes, Expected]:
-        """Drop the block and return a request for another one, and the values to expect in its answer."""
         used = self._next - self._first - length_hint(self._ids)
         if self._end:  # used up: request more; too old: as many as were used
             self._want = min(self._want * 2, _MOST) if self._first + used >= self._end else max(_FIRST, min(used * 2, _MOST))
@@ -240,8 +244,8 @@ class Blocks:
         expected = Expected(nonce, self.clocks(), self._vm.generation())
         return f"POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n".encode(), expected
 
+    # Take the block of an answer. Return an error that a retry may resolve, raise any other.
     def accept(self, status: int, body: bytes, expected: Expected) -> NodeleaseError | None:
-        """Take the block of an answer. Return an error that a retry may resolve, raise any other."""
         try:
             answer = json.loads(body)
             if status != 200:
@@ -252,7 +256,8 @@ class Blocks:
                 raise error
             if answer["nonce"] != expected.nonce:  # a cached answer has been used before
                 raise NodeleaseError("the answer belongs to another request: is there a proxy or a cache in front of the sidecar?")
-            layout, first, count = Layout(**answer["layout"]), int(answer["first"]), int(answer["count"])
+            # A later release of the sidecar may add fields.
+            layout, first, count = Layout(**{name: answer["layout"][name] for name in Layout.__dataclass_fields__}), int(answer["first"]), int(answer["count"])
             node, bits, left, pool = int(answer["node_id"]), int(answer["node_bits"]), int(answer["left_ms"]), answer["pool"]
             self._low = 0 if layout.node_last else layout.sequence_bits
             self._shift = self._low + bits
@@ -270,8 +275,8 @@ class Blocks:
         return None
 
 
+# The status, the length of the body, and whether the connection stays open.
 def parse_head(head: bytes) -> tuple[int, int, bool]:
-    """The status, the length of the body, and whether the connection stays open."""
     try:
         lines = head.decode("latin-1").split("\r\n")
         fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)}

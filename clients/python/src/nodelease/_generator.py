@@ -1,4 +1,4 @@
-"""The generator for threads, and the base of both generators."""
+# The generator for threads, and the base of both generators.
 
 from __future__ import annotations
 
@@ -10,27 +10,39 @@ import weakref
 from contextlib import contextmanager
 from typing import Any, Iterator, NoReturn
 
-from ._core import boot_clock, wall_clock, Address, Blocks, Layout, NodeleaseError, SidecarUnavailable, parse_head
+from ._core import boot_clock, marked, wall_clock, Address, Blocks, Layout, NodeleaseError, SidecarUnavailable, parse_head
 
 _LONGEST = 2e6  # seconds, 23 days: neither locks nor sockets accept all longer ones
 
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
+_pid, _noticing = 0, threading.RLock()
 
 
 def _after_fork() -> None:
     # The child has a copy of every block, and locks that a thread of the parent may hold.
+    global _pid
     for generator in list(_all):
         generator._forget()
+    marked[0], _pid = 1, os.getpid()
 
+
+# Notices a fork by C code, which calls no hooks. Before it has returned, no thread of the child uses a generator.
+def notice_fork() -> None:
+    if not marked[0] or _pid != os.getpid():
+        with _noticing:
+            if not marked[0] or _pid != os.getpid():
+                _after_fork()
+
+
+_after_fork()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+# The base of both generators.
 class Common:
-    """The base of both generators."""
-
-    def __init__(self, sidecar: str | None, timeout: float) -> None:
+    def __init__(self, sidecar: str | None = None, *, timeout: float = 2.0) -> None:
         self._address = Address.parse(sidecar)
         host = f"[{self._address.host}]" if ":" in self._address.host else self._address.host  # IPv6
         self._host = f"{host}:{self._address.port}" if host else "localhost"
@@ -74,18 +86,21 @@ class Common:
 class IdGenerator(Common):
     """Makes IDs, from any thread. Close it, or use it as a context manager.
 
-    `sidecar` is unix:/path or http://host:port; by default NODELEASE_SIDECAR, or port 7373 of this
-    machine. `timeout` is how many seconds a call may wait for a sidecar that does not answer, at
-    most 23 days.
+    `sidecar` is unix:/path or http://host:port; by default NODELEASE_SIDECAR, or port 7373 of this machine. `timeout` is how
+    many seconds a call may wait for a sidecar that does not answer, at most 23 days.
     """
 
-    def __init__(self, sidecar: str | None = None, *, timeout: float = 2.0) -> None:
-        super().__init__(sidecar, timeout)
-
     def _forget(self) -> None:
-        self._turn, self._lock = threading.Lock(), threading.Lock()
+        self._turn, self._lock = threading.RLock(), threading.RLock()  # they know their thread
         self._socket: socket.socket | None = None  # not closed: the parent uses it
         super()._forget()
+
+    def _mine(self) -> Any:
+        notice_fork()
+        # Invariant (liveness): no call waits for one that cannot go on, because it is on the same thread, below a signal handler or a finalizer.
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            raise NodeleaseError("a signal handler or a finalizer has interrupted a call of this generator, and makes an ID: use another generator there")
+        return self._lock
 
     @contextmanager
     def _locked(self, end: float) -> Iterator[None]:
@@ -111,10 +126,10 @@ class IdGenerator(Common):
         """Return the next ID: an int below 2^63."""
         boot, boot_end, wall, wall_end, ids = self._blocks.fast
         # The clocks are read before the ID is taken, for each ID. A loop is the fastest way to take one.
-        if boot <= boot_clock() < boot_end and wall <= wall_clock() < wall_end:
+        if marked[0] and boot <= boot_clock() < boot_end and wall <= wall_clock() < wall_end:
             for id in ids:
                 return id
-        lock = self._lock
+        lock = self._mine()
         if lock.acquire(False):  # without a context manager, which would cost most of the time
             try:
                 taken = self._blocks.take()
@@ -129,7 +144,7 @@ class IdGenerator(Common):
     def batch(self, n: int) -> list[int]:
         """Return n IDs that grow."""
         out: list[int] = []
-        end, lock = self._end(), self._lock
+        end, lock = self._end(), self._mine()
         while len(out) < n:
             before = len(out)
             with self._locked(end):  # for one block at a time: other calls take IDs in between
@@ -158,6 +173,7 @@ class IdGenerator(Common):
             except OSError as e:
                 error = self._unavailable(e)
             else:
+                self._check()  # a signal handler may have closed it: a block that comes after it is dropped
                 error = self._blocks.accept(*answer, expected)
                 if error is None:
                     return
@@ -188,7 +204,7 @@ class IdGenerator(Common):
             status, length, keep = parse_head(head)
             while len(body) < length:
                 body += self._receive(s, end)
-            if keep and len(body) == length:
+            if keep and len(body) == length and not self._closed:
                 self._socket, s = s, None
             return status, body[:length]
         finally:
@@ -208,6 +224,7 @@ class IdGenerator(Common):
 
     def close(self) -> None:
         """Drop the block and the connection."""
+        notice_fork()
         with self._turn, self._lock:
             self._closed = True
             self._blocks.close()

@@ -66,7 +66,11 @@ public final class Adapter {
         for (String line; (line = in.readLine()) != null; ) {
             String out;
             try {
-                out = answer(Sidecar.fields(line));
+                Map<String, String> command = Sidecar.fields(line);
+                if (line.contains("\"layout\":{")) {
+                    command.putAll(Sidecar.fields(line.substring(line.indexOf("\"layout\":{"))));
+                }
+                out = answer(command);
             } catch (NodeleaseException e) {
                 String word = e instanceof NodeleaseException.SidecarUnavailable ? "unavailable"
                         : e instanceof NodeleaseException.Fenced ? "fenced"

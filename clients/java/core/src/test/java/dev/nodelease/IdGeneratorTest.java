@@ -42,12 +42,16 @@ class IdGeneratorTest {
     }
 
     private static HttpServer sidecar(String pool) throws Exception {
+        return sidecar(pool, "");
+    }
+
+    private static HttpServer sidecar(String pool, String more) throws Exception {
         HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
         long[] first = {1 << 20};
         server.createContext("/v1/blocks", exchange -> {
             String nonce = exchange.getRequestURI().getQuery().replaceAll(".*nonce=([0-9a-f]+).*", "$1");
-            byte[] body = ("{\"nonce\":\"" + nonce + "\",\"pool\":\"" + pool + "\",\"node_id\":3,\"node_bits\":10,\"first\":\"" + first[0] + "\",\"count\":10,\"left_ms\":500,"
-                    + "\"layout\":{\"epoch_ms\":1735689600000,\"tick_ms\":1,\"time_bits\":41,\"node_bits\":10,\"sequence_bits\":12,\"node_last\":false}}").getBytes();
+            byte[] body = ("{\"nonce\":\"" + nonce + "\",\"pool\":\"" + pool + "\",\"node_id\":3,\"node_bits\":10,\"first\":\"" + first[0] + "\",\"count\":10,\"left_ms\":500," + more
+                    + "\"layout\":{\"epoch_ms\":1735689600000,\"tick_ms\":1,\"time_bits\":41,\"node_bits\":10,\"sequence_bits\":12," + more + "\"node_last\":false}}").getBytes();
             first[0] += 10;
             exchange.sendResponseHeaders(200, body.length);
             exchange.getResponseBody().write(body);
@@ -106,7 +110,7 @@ class IdGeneratorTest {
     @Test
     void aHostWithoutAnAddress() {
         String host = "x".repeat(64); // too long for a label, so that no name server is asked
-        try (IdGenerator ids = new IdGenerator("http://" + host + ":7373", Duration.ofMillis(50))) {
+        try (IdGenerator ids = new IdGenerator("http://" + host + ":7373", Duration.ofSeconds(1))) {
             NodeleaseException e = assertThrows(NodeleaseException.class, ids::next);
             assertInstanceOf(NodeleaseException.SidecarUnavailable.class, e);
             assertTrue(ids.failures() > 1, "the call was not sent again");
@@ -328,6 +332,18 @@ class IdGeneratorTest {
             } finally {
                 server.stop(0);
             }
+        }
+    }
+
+    /** The contract of the sidecar: any release may add fields to JSON objects. */
+    @Test
+    void aLaterReleaseAddsFields() throws Exception {
+        HttpServer server = sidecar("p", "\"newer\":1,\"from\":{\"node_id\":7,\"node_bits\":4,\"list\":[{\"first\":\"1\"}]},");
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1))) {
+            assertEquals(3, Layout.DEFAULT.decompose(ids.next()).node());
+            assertEquals(Layout.DEFAULT, ids.layout());
+        } finally {
+            server.stop(0);
         }
     }
 

@@ -35,7 +35,7 @@ public final class NodeleaseIds implements BeforeExecutionGenerator, AnnotationB
         }
         Object set = context.getServiceRegistry().requireService(ConfigurationService.class).getSettings().get(SETTING);
         if (set != null && !(set instanceof IdGenerator)) {
-            throw new MappingException("the setting " + SETTING + " is a " + set.getClass().getName() + ": set a dev.nodelease.IdGenerator, or nothing");
+            throw new MappingException("the setting " + SETTING + " is a " + set.getClass().getName() + " (" + set + "): set a dev.nodelease.IdGenerator, or nothing");
         }
         ids = set == null ? Shared.IDS : (IdGenerator) set;
     }

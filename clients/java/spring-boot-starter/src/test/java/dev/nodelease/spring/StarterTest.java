@@ -5,13 +5,17 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.nodelease.IdGenerator;
 import dev.nodelease.hibernate.NodeleaseId;
+import dev.nodelease.hibernate.NodeleaseIds;
 import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import jakarta.persistence.Entity;
 import jakarta.persistence.EntityManager;
 import jakarta.persistence.EntityManagerFactory;
 import jakarta.persistence.Id;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 import org.junit.jupiter.api.io.TempDir;
@@ -23,7 +27,10 @@ import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.boot.health.actuate.endpoint.CompositeHealthDescriptor;
 import org.springframework.boot.health.actuate.endpoint.HealthEndpoint;
 import org.springframework.boot.health.actuate.endpoint.IndicatedHealthDescriptor;
+import org.springframework.boot.health.contributor.CompositeHealthContributor;
+import org.springframework.boot.health.contributor.HealthIndicator;
 import org.springframework.boot.health.contributor.Status;
+import org.springframework.boot.hibernate.autoconfigure.HibernatePropertiesCustomizer;
 import org.springframework.boot.test.context.FilteredClassLoader;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.ConfigurableApplicationContext;
@@ -83,6 +90,35 @@ class StarterTest {
             assertThat(count(app, "nodelease.failures")).isPositive();
             assertThat(count(app, "nodelease.ids")).isZero();
         }
+    }
+
+    /** An application with two pools. */
+    @Test
+    void twoGenerators() {
+        ApplicationContextRunner runner = new ApplicationContextRunner()
+                .withConfiguration(AutoConfigurations.of(NodeleaseAutoConfiguration.class))
+                .withBean("orders", IdGenerator.class, () -> new IdGenerator(null, Duration.ofSeconds(10)))
+                .withBean("invoices", IdGenerator.class, () -> new IdGenerator("unix:/nowhere", Duration.ofMillis(10)));
+        runner.run(app -> {
+            assertThat(app).hasNotFailed();
+            CompositeHealthContributor health = (CompositeHealthContributor) app.getBean("nodeleaseHealthIndicator");
+            assertThat(((HealthIndicator) health.getContributor("orders")).health().getStatus()).isEqualTo(Status.UP);
+            assertThat(((HealthIndicator) health.getContributor("invoices")).health().getStatus()).isEqualTo(Status.DOWN);
+            SimpleMeterRegistry meters = new SimpleMeterRegistry();
+            app.getBean(NodeleaseMetrics.class).bindTo(meters);
+            assertThat(meters.get("nodelease.ids").tag("generator", "orders").functionCounter().count()).isEqualTo(1);
+            assertThat(meters.get("nodelease.ids").tag("generator", "invoices").functionCounter().count()).isZero();
+            // An entity needs one of them.
+            Map<String, Object> settings = new HashMap<>();
+            app.getBean(HibernatePropertiesCustomizer.class).customize(settings);
+            assertThat(settings.get(NodeleaseIds.SETTING)).asString().contains("@Primary");
+        });
+        runner.withBean("mine", IdGenerator.class, () -> new IdGenerator(null, Duration.ofSeconds(1)), bean -> bean.setPrimary(true)).run(app -> {
+            Map<String, Object> settings = new HashMap<>();
+            app.getBean(HibernatePropertiesCustomizer.class).customize(settings);
+            assertThat(settings.get(NodeleaseIds.SETTING)).isSameAs(app.getBean("mine"));
+            assertThat(app.getBean("nodeleaseHealthIndicator")).isInstanceOf(NodeleaseHealthIndicator.class);
+        });
     }
 
     @Test

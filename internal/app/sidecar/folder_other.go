@@ -1,0 +1,6 @@
+//go:build !unix || solaris || aix
+
+package sidecar
+
+// lockFolder takes no lock on this platform.
+func lockFolder(string) (unlock func()) { return func() {} }

@@ -53,6 +53,11 @@ var copyMutants = []mutant{
 		err = a.copied()
 	}
 `, ``, copiesOwn},
+	{"an expiry looks for a restore only before its fence", watchdog, `	a.timeline.Seal()
+`, ``, copiesOwn},
+	{"the fence of a term forgets a restore", "pkg/snowflake/fence.go", `if state == isSealed && !ends {`, `if state == isSealed {`, copiesOwn},
+	{"a glitch's fence hides a restore", renew, `		copied = a.timeline.Copied() // the snapshot was made just before the fence
+`, ``, clocksOwn},
 	{"a restored process waits for its next renewal", "pkg/lease/grow.go", `			if a.timeline.Copied() {
 				return true, nil
 			}

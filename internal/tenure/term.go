@@ -2,6 +2,7 @@ package tenure
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
@@ -36,12 +37,21 @@ type Term struct {
 	Deadline, IDDeadline time.Duration
 }
 
-// reservation is a reserved_until, and the last renewal that requested it, with its expiry.
+// reservation is a reserved_until, and the last renewals that requested it, in order: at least
+// one, and at most mostAsked.
 type reservation struct {
-	until   time.Time
+	until time.Time
+	sent  []request
+}
+
+// request is the number of a renewal, and the expiry that it requested.
+type request struct {
 	renewal int64
 	expires time.Time
 }
+
+// last returns the number of the last renewal that requested r.
+func (r reservation) last() int64 { return r.sent[len(r.sent)-1].renewal }
 
 // mostAsked bounds how many values of reserved_until a term requests without an
 // answer, and so the size of a renewal's condition.
@@ -73,7 +83,7 @@ func NewTerm(c Timings, l protocol.Lease, m0 time.Duration) *Term {
 	t := &Term{
 		ttl: c.TTL, guard: c.Guard, claimGuard: c.ClaimGuard, Began: m0, Sent: m0,
 		asked: l.Renewal, Deadline: math.MinInt64, IDDeadline: math.MinInt64,
-		stored: []reservation{{l.ReservedUntil, l.Renewal, l.ExpiresAt}},
+		stored: []reservation{{l.ReservedUntil, []request{{l.Renewal, l.ExpiresAt}}}},
 	}
 	t.saw(l.ExpiresAt, l.ReservedUntil)
 	t.Confirmed(l, m0, c.Short())
@@ -175,23 +185,28 @@ func (t *Term) unanswered() []time.Time {
 }
 
 // asks records that renewal number t.asked may store t.askedUntil.
+//
+// Invariant (liveness): renewals with the same reserved_until are told apart. While a lease that
+// had grown is short again, all renewals request the same one, hours ahead. A release would
+// otherwise take its own renewal for a copy's, and the node ID would rest for hours.
 func (t *Term) asks() {
+	now := request{t.asked, t.askedExpires}
 	if last := &t.stored[len(t.stored)-1]; last.until.Equal(t.askedUntil) {
-		last.renewal, last.expires = t.asked, t.askedExpires
+		last.sent = append(slices.Clone(last.sent[max(len(last.sent)+1-mostAsked, 0):]), now)
 		return
 	}
-	t.stored = append(t.stored, reservation{t.askedUntil, t.asked, t.askedExpires})
+	t.stored = append(t.stored, reservation{t.askedUntil, []request{now}})
 }
 
 // strange reports whether an item has a reserved_until other than the one that the renewal
 // of its number requested. It returns false for renewals before the last confirmed one,
 // whose values are forgotten.
 func (t *Term) strange(cur *protocol.Lease) bool {
-	if cur.Renewal <= t.stored[0].renewal {
+	if cur.Renewal <= t.stored[0].last() {
 		return false
 	}
 	for _, r := range t.stored {
-		if r.renewal >= cur.Renewal {
+		if r.last() >= cur.Renewal {
 			return !r.until.Equal(cur.ReservedUntil)
 		}
 	}
@@ -201,8 +216,12 @@ func (t *Term) strange(cur *protocol.Lease) bool {
 // settles forgets the values that only renewals before the given one requested: renewals
 // are executed in the order of their numbers, so these values can no longer be stored.
 func (t *Term) settles(renewal int64) {
-	for len(t.stored) > 1 && t.stored[0].renewal < renewal {
+	for len(t.stored) > 1 && t.stored[0].last() < renewal {
 		t.stored = t.stored[1:]
+	}
+	first := &t.stored[0]
+	for len(first.sent) > 1 && first.sent[0].renewal < renewal {
+		first.sent = first.sent[1:]
 	}
 }
 
@@ -265,12 +284,14 @@ func (t *Term) Ceiling(w0 time.Time, m0 time.Duration) snowflake.Ceiling {
 }
 
 // sent reports whether an item has the times that this process's renewal of its number
-// requested. Of several renewals with the same reserved_until, only the last one is known;
-// for the others, and for those before the last confirmed one, sent returns false.
+// requested. Of several renewals with the same reserved_until, only the last mostAsked are
+// known; for the others, and for those before the last confirmed one, sent returns false.
 func (t *Term) sent(cur *protocol.Lease) bool {
 	for _, r := range t.stored {
-		if r.renewal == cur.Renewal {
-			return cur.ExpiresAt.Equal(r.expires) && cur.ReservedUntil.Equal(r.until)
+		for _, w := range r.sent {
+			if w.renewal == cur.Renewal {
+				return cur.ExpiresAt.Equal(w.expires) && cur.ReservedUntil.Equal(r.until)
+			}
 		}
 	}
 	return false

@@ -204,7 +204,8 @@ func TestReleaseOfAnEarlierRenewal(t *testing.T) {
 	}{
 		"the first": {lands: 0, release: true}, "the second": {lands: 1, release: true},
 		"a copy's with another expiry": {lands: 0, by: time.Second}, "the last, capped": {cap: 20 * time.Second, lands: 1, release: true},
-		"a copy's, capped": {cap: 20 * time.Second, lands: 1, by: time.Second}, "an earlier one, capped": {cap: 20 * time.Second, lands: 0},
+		"a copy's, capped": {cap: 20 * time.Second, lands: 1, by: time.Second}, "an earlier one, capped": {cap: 20 * time.Second, lands: 0, release: true},
+		"a copy's earlier one, capped": {cap: 20 * time.Second, lands: 0, by: time.Second},
 	} {
 		tm := newTestTerm(t)
 		var known protocol.PoolItem

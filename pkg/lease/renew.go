@@ -355,11 +355,12 @@ func (a *Agent) checkFloor(ctx context.Context) (unanswered bool) {
 		// Stamps that were made while the clock was ahead are after NotBefore, so the next
 		// holder must begin after the last of these stamps (S1).
 		last = a.timeline.Seal()
+		copied = a.timeline.Copied() // the snapshot was made just before the fence
 		a.loseNow(t, fmt.Errorf("%w: node %d of pool %q was claimed while this machine's clock was ahead, and is reserved for its last holder until %s",
 			ErrLost, t.Lease.NodeID, a.cfg.Pool, protocol.Stamp(t.Lease.NotBefore)))
 	}
 	a.mu.Unlock()
-	if early {
+	if early && !copied {
 		_ = a.release(t, last)
 	}
 	return false

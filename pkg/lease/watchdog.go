@@ -51,8 +51,10 @@ func (a *Agent) bark(t *tenure.Term) {
 func (a *Agent) expireNow(t *tenure.Term) {
 	err := errExpired
 	// Invariant: a restore is the reason of the loss even after the deadline. Close releases a
-	// node ID that expired, which would free milliseconds that the original may stamp (S1), and
-	// the fence of the loss hides the restore.
+	// node ID that expired, which would free milliseconds that the original may stamp (S1). The
+	// restore is looked for after the fence, since it may happen just before it, and before
+	// loseNow, which forgets it.
+	a.timeline.Seal()
 	if a.timeline.Copied() {
 		err = a.copied()
 	}

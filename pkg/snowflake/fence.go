@@ -37,15 +37,17 @@ func (t *Timeline) Close() (last time.Time) {
 // keeps stamping after the last millisecond was returned.
 func (t *Timeline) end(state lifeState) (last time.Time) {
 	generation := t.generation()
-	if t.state == isBound {
+	ends := t.state == isBound
+	if ends {
 		t.seal()
 	}
 	if t.state != isClosed {
 		t.state = state
 	}
-	// generation was read before the seal, so a copy of the machine made during the
-	// seal is detected later.
-	if state == isSealed {
+	// A seal that ends a term leaves a restore to be detected, since the machine may have
+	// been restored after the caller called Copied, and until the seal. The next seal
+	// forgets the restore.
+	if state == isSealed && !ends {
 		t.known.Store(generation)
 	}
 	return t.last
@@ -123,7 +125,8 @@ func (t *Timeline) verdict(tm *term) (over bool, last uint64, err error) {
 // Bind fails: everything that was claimed, requested or stamped since NewTimeline
 // or the last Seal may belong to another copy as well. The caller should give up
 // the lease without lowering its reservation, call Seal, and claim a node ID with a
-// new session. Copied always returns false if there is neither a VMClock device nor
+// new session. A Seal that ends a span does not change the result of Copied, so that
+// a restore just before it is not missed; a second Seal does. Copied always returns false if there is neither a VMClock device nor
 // a Clock with the method Generation.
 func (t *Timeline) Copied() bool { return t != nil && t.watched && t.generation() != t.known.Load() }
 

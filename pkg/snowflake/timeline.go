@@ -58,7 +58,7 @@ type Timeline struct {
 	drawn    uint64        // tickets of the terms that are over
 	told     uint64        // the largest Stats.Issued that was returned so far
 
-	known    atomic.Uint64 // the generation as of NewTimeline or the last Seal
+	known    atomic.Uint64 // the generation as of NewTimeline or the last Seal of a sealed timeline
 	floor    atomic.Int64  // Unix ns at monotonic 0 as of the last Bind or SetFloor, for Now; notAnchored before the first
 	counters counters
 }

@@ -110,3 +110,21 @@ func (p *Pool) tryPublish(ctx context.Context, item Item) {
 		p.logger().Warn("not all copies of the pool's item were written, so some starts read the item itself; the reaper's next run writes them", "pool", p.Name, "error", err)
 	}
 }
+
+// publishNew is tryPublish for a pool that was just created.
+//
+// Invariant (S1): no card of an earlier pool with this name remains, whose own item someone has
+// deleted. Agents would believe it, and make IDs with another layout than this pool's.
+func (p *Pool) publishNew(ctx context.Context, c *Changes) error {
+	one, cancel := context.WithTimeout(ctx, publishLimit)
+	defer cancel()
+	ahead, err := p.ahead(one, c.Pool)
+	if err != nil || ahead == 0 { // a card that cannot be read cannot be replaced either
+		p.tryPublish(ctx, c.Pool)
+		return nil
+	}
+	if c.Pool, err = p.change(ctx, protocol.ForgetVerdict{Pool: p.Name, Behind: ahead}); err != nil {
+		return err
+	}
+	return p.publish(ctx, c.Pool)
+}

@@ -44,6 +44,36 @@ func TestRaiseReplacesCardsOfAnItemThatIsGone(t *testing.T) {
 	}
 }
 
+// Someone has deleted all items of a pool but its cards, and seeds the pool again with another
+// layout. The cards have a higher revision than the new item, and are replaced even so: agents
+// that start would otherwise make IDs with the layout of the old pool.
+func TestSeedReplacesCardsOfADeletedPool(t *testing.T) {
+	s := fixture.NewCards(fixture.NewNetwork(0))
+	p := leasepool.Open(s, "orders")
+	if _, err := p.Seed(t.Context(), leasepool.Spec{Size: 8, Layout: snowflake.Discord()}); err != nil {
+		t.Fatal(err)
+	}
+	for size := 9; size < 15; size++ {
+		if _, err := p.Resize(t.Context(), leasepool.Spec{Size: size}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Network = fixture.NewNetwork(0)
+	c, err := p.Seed(t.Context(), leasepool.Spec{Size: 8, Layout: snowflake.Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	item, err := s.PoolItem(t.Context(), "orders")
+	if err != nil || c.Pool.Revision != item.Revision {
+		t.Fatalf("got revision %d, %v, want %d as reported", item.Revision, err, c.Pool.Revision)
+	}
+	for n := range protocol.Cards {
+		if card, err := s.Card(t.Context(), "orders", n); err != nil || card.Revision != item.Revision || *card.Layout != protocol.LayoutOf(snowflake.Default()) {
+			t.Errorf("card %d is %+v, %v, want a copy of %+v", n, card, err, item)
+		}
+	}
+}
+
 // A raise reports an error if a card cannot be replaced, and never raises the pool's
 // revision so far that the pool's item becomes corrupt.
 func TestRaiseOfAPoolWithForgedCards(t *testing.T) {

@@ -73,7 +73,7 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 		err = p.settle(ctx, &c, c.Pool.Groups(), s.Floor, nil)
 	}
 	if err == nil && res.Applied { // of several concurrent seeds, only one writes the cards
-		p.tryPublish(ctx, c.Pool)
+		err = p.publishNew(ctx, &c)
 	}
 	return c, err
 }

@@ -53,6 +53,11 @@ var copyMutants = []mutant{
 		err = a.copied()
 	}
 `, ``, copiesOwn},
+	{"an expiry looks for a restore only before its fence", watchdog, `	a.timeline.Seal()
+`, ``, copiesOwn},
+	{"the fence of a term forgets a restore", "pkg/snowflake/fence.go", `if state == isSealed && !ends {`, `if state == isSealed {`, copiesOwn},
+	{"a glitch's fence hides a restore", renew, `		copied = a.timeline.Copied() // the snapshot was made just before the fence
+`, ``, clocksOwn},
 	{"a restored process waits for its next renewal", "pkg/lease/grow.go", `			if a.timeline.Copied() {
 				return true, nil
 			}
@@ -76,7 +81,8 @@ var copyMutants = []mutant{
 `, ``, copiesOwn},
 	{"an earlier claim is trusted beyond its capped reservation", term, `short := max(l.ExpiresAt.Add(w.ClaimGuard).Sub(l.ReservedUntil), 0)`, `short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)`, "./internal/tenure"},
 	{"only the last renewal without an answer is released", term, `if t.ours(cur) && t.sent(cur) {`, `if t.ours(cur) && cur.Renewal == t.asked && t.sent(cur) {`, "./internal/tenure ./pkg/lease"},
-	{"a copy's renewal is released if it reserved as much", term, `return cur.ExpiresAt.Equal(r.expires) && cur`, `return cur`, "./internal/tenure"},
+	{"only the last renewal of a reservation is released", term, `last.sent = append(slices.Clone(last.sent[max(len(last.sent)+1-mostAsked, 0):]), now)`, `last.sent = append(slices.Clone(last.sent[:0]), now)`, "./internal/tenure"},
+	{"a copy's renewal is released if it reserved as much", term, `return cur.ExpiresAt.Equal(w.expires) && cur`, `return cur`, "./internal/tenure"},
 	{"a process restored inside a renewal sends it", renew, `	if a.timeline.Copied() {
 		return false
 	}

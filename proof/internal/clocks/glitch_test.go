@@ -479,16 +479,25 @@ func (s copiedInRead) PoolItem(ctx context.Context, pool string) (protocol.PoolI
 }
 
 // The machine is copied while the agent compares its clock with the store's, after a claim
-// during a glitch. The agent must not release the node ID, because the other copy may stamp
-// everything that is reserved.
+// during a glitch, or just before the fence. The agent must not release the node ID, because
+// the other copy may stamp everything that is reserved.
 func TestCopiedAfterAGlitch(t *testing.T) {
+	for when, restore := range map[string]func(*fixture.Snapshots){
+		"during the comparison": (*fixture.Snapshots).Restore,
+		"before the fence":      func(clock *fixture.Snapshots) { clock.RestoreAfter(1) },
+	} {
+		t.Run(when, func(t *testing.T) { copiedAfterAGlitch(t, restore) })
+	}
+}
+
+func copiedAfterAGlitch(t *testing.T, restore func(*fixture.Snapshots)) {
 	fixture.Virtual(t, func(t *testing.T) {
 		clock := &fixture.Snapshots{Clock: leasetest.NewClock(0)}
 		s := glitchAtClaim(t, 1, 50*time.Minute, func() { clock.Step(time.Hour) })
 		var right atomic.Bool
 		cfg := fixture.Config(copiedInRead{fixture.ToldTime{Network: s.Network}, func() {
 			if right.CompareAndSwap(true, false) {
-				clock.Restore()
+				restore(clock)
 			}
 		}})
 		cfg.Clock = clock

@@ -374,39 +374,53 @@ func TestRestoredInsideARenewal(t *testing.T) {
 	})
 }
 
-// generationAfter is a clock whose machine is restored after some readings of its
-// generation.
-type generationAfter struct {
-	*leasetest.Clock
-	left int // readings until then; 0: never
-	read uint64
-}
-
-func (c *generationAfter) Generation() uint64 {
-	if c.left > 0 {
-		if c.left--; c.left == 0 {
-			defer func() { c.read = 1 }()
-		}
-	}
-	return c.read
-}
-
 // A machine is restored between Close's look for a copy and the fence. The copy releases
 // nothing, since the original may stamp later milliseconds.
 func TestRestoredInsideClose(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		clock := &generationAfter{Clock: leasetest.NewClock(0)}
+		clock := &fixture.Snapshots{Clock: leasetest.NewClock(0)}
 		cfg := fixture.Config(s)
 		cfg.Clock, cfg.Reserve = clock, time.Hour
 		a, err := lease.Start(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		clock.left = 1
+		clock.RestoreAfter(1)
 		_ = a.Close()
 		if l := fixture.Item(t, s, 0); l.Holder == "" {
 			t.Errorf("got a release up to %v, want none", l.ReservedUntil)
 		}
 	})
+}
+
+// A machine is restored between the last look for a copy before the deadline and the fence of
+// a lease that then stops (OnExpiry). The copy releases nothing, since the original may stamp
+// later milliseconds before its own fence.
+func TestRestoredInsideAnExpiry(t *testing.T) {
+	for readings := range int64(2) {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
+			clock := &fixture.Snapshots{Clock: leasetest.NewClock(0)}
+			cfg := fixture.Config(s)
+			cfg.Clock, cfg.OnExpiry, cfg.Reserve = clock, lease.Stop, time.Hour
+			a, err := lease.Start(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+				if _, renews := w.(protocol.Renew); renews {
+					return protocol.Result{}, errors.New("connection reset")
+				}
+				return do()
+			})
+			fixture.Wait(a.Left() - time.Microsecond)
+			clock.RestoreAfter(1 + readings)
+			<-a.Done()
+			_ = a.Close()
+			if l := fixture.Item(t, s, 0); l.Holder == "" {
+				t.Errorf("restored after %d readings: got a release up to %v, want none", 1+readings, l.ReservedUntil)
+			}
+		})
+	}
 }

@@ -388,3 +388,42 @@ func TestOnDemandNeverGrows(t *testing.T) {
 		}
 	})
 }
+
+// The pool of an old holder has filled up, so that its renewals are short again and all request
+// the reservation of hours that it has. The answer to one of them is lost, and the next one
+// does not arrive before the holder is closed. The node ID does not rest for hours.
+func TestCloseOfAShortenedLeaseWithoutAnswers(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(64)
+		fixture.Measuring(t, s, fixture.One)
+		a := fixture.Start(t, growing(s))
+		fixture.IDs(t, a)
+		fixture.Wait(9 * time.Hour)
+		a.KeepShort()
+		fixture.Wait(time.Minute)
+		before := fixture.Item(t, s, a.NodeID())
+		if before.TTL > time.Minute || time.Until(before.ReservedUntil) < time.Hour {
+			t.Fatalf("got %+v, want a short lease that is reserved for hours", before)
+		}
+		var tries atomic.Int64
+		next := make(chan struct{})
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, renews := w.(protocol.Renew); !renews {
+				return do()
+			}
+			if tries.Add(1) == 1 {
+				return fixture.Lose(ctx, do)
+			}
+			close(next)
+			return fixture.Hang(ctx)
+		})
+		<-next
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l := fixture.Item(t, s, a.NodeID())
+		if l.Holder != "" || l.Renewal != before.Renewal+1 || l.ReservedUntil.After(time.Now()) {
+			t.Errorf("got %+v, want a release of renewal %d, up to %v at the latest", l, before.Renewal+1, time.Now())
+		}
+	})
+}

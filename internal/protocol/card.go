@@ -121,7 +121,7 @@ func (p PoolItem) card() types.AttributeValue {
 	}
 	for name, l := range map[string]*IDLayout{"layout": p.Layout, "layout_before": p.LayoutBefore} {
 		if l != nil {
-			av[name] = layoutMap(*l)
+			av[name] = encoded(*l)
 		}
 	}
 	if p.LayoutFinal {

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/overlap"
 	"github.com/nodelease/nodelease/cmd/nodelease/internal/remedy"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -292,8 +293,8 @@ func (d *doctor) checkOtherPools(ctx context.Context) {
 // otherPools reads every pool of the table, with those of its retired node IDs that are
 // still held. It skips an item that cannot be read: the check of that item's own pool
 // reports it.
-func (d *doctor) otherPools(ctx context.Context) (map[string]*leasepool.Makers, error) {
-	pools := map[string]*leasepool.Makers{}
+func (d *doctor) otherPools(ctx context.Context) (map[string]*overlap.Makers, error) {
+	pools := map[string]*overlap.Makers{}
 	retiring := map[string][]int{}
 	pages := dynamodb.NewScanPaginator(d.client, &dynamodb.ScanInput{
 		TableName: &d.table, FilterExpression: aws.String("node_id = :pool OR attribute_exists(retired) AND attribute_exists(holder)"),
@@ -316,7 +317,7 @@ func (d *doctor) otherPools(ctx context.Context) (map[string]*leasepool.Makers, 
 					retiring[name] = append(retiring[name], numberIn(i, "node_id"))
 				}
 			} else if item, err := d.store.PoolItem(ctx, name); err == nil {
-				pools[name] = &leasepool.Makers{Item: item}
+				pools[name] = &overlap.Makers{Item: item}
 			}
 		}
 	}

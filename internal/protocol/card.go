@@ -8,9 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/middleware"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -123,7 +121,7 @@ func (p PoolItem) card() types.AttributeValue {
 	}
 	for name, l := range map[string]*IDLayout{"layout": p.Layout, "layout_before": p.LayoutBefore} {
 		if l != nil {
-			av[name] = layoutMap(*l)
+			av[name] = encoded(*l)
 		}
 	}
 	if p.LayoutFinal {
@@ -149,13 +147,9 @@ func (p PoolItem) card() types.AttributeValue {
 // Card implements [CardStore] with one GetItem, which costs half a read unit. The error is
 // a *CorruptError if the card's content could not be that of a pool's item.
 func (d *DynamoDB) Card(ctx context.Context, pool string, n int) (*PoolItem, error) {
-	key := cardKey(pool, n)
-	out, err := Checked(ctx, d.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: aws.Bool(false)}, once)
-	if err == nil && len(out.Item) > 0 && !hasKey(out.Item, key) {
-		err = notDynamoDB("the item in it is another one")
-	}
+	out, err := d.read(ctx, cardKey(pool, n), false)
 	if err != nil || len(out.Item) == 0 {
-		return nil, explain(err, "GetItem", d.table)
+		return nil, err
 	}
 	card, ok := out.Item["card"].(*types.AttributeValueMemberM)
 	if wrong := Trimmed(out.Item); wrong != nil || !ok {

@@ -133,6 +133,31 @@ func (d *DynamoDB) read(ctx context.Context, key attributes, consistent bool) (*
 	return out, nil
 }
 
+// partition calls each for every item of a partition, strongly consistent. It returns an
+// error if there are more than most items.
+func (d *DynamoDB) partition(ctx context.Context, key string, most int, each func(attributes)) error {
+	pages := Pages{Most: most}
+	for from := attributes(nil); ; {
+		out, err := Checked(ctx, d.client).Query(ctx, &dynamodb.QueryInput{
+			TableName: &d.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
+			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
+			ExpressionAttributeValues: attributes{":group": str(key)},
+		}, once)
+		if err == nil {
+			err = pages.Next(out)
+		}
+		if err != nil {
+			return explain(err, "Query", d.table)
+		}
+		for _, av := range out.Items {
+			each(av)
+		}
+		if from = out.LastEvaluatedKey; len(from) == 0 {
+			return nil
+		}
+	}
+}
+
 // PoolItem implements [Store].
 func (d *DynamoDB) PoolItem(ctx context.Context, pool string) (PoolItem, error) {
 	return d.poolItem(ctx, pool, true)

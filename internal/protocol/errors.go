@@ -5,23 +5,15 @@ import (
 	"fmt"
 )
 
-// Errors at a start that a retry does not fix. Their texts name the remedy.
+// Errors at a start that a retry does not fix. Their texts name the remedy; pkg/lease
+// describes each.
 var (
-	// ErrTable is returned when the table does not exist or has different keys.
-	ErrTable = errors.New("lease: table unusable")
-	// ErrAccess is returned when credentials or permissions are missing.
-	ErrAccess = errors.New("lease: no access")
-	// ErrUnsafeReplication is returned when the table is a global table with
-	// eventual consistency: two Regions would lease one node ID twice.
+	ErrTable             = errors.New("lease: table unusable")
+	ErrAccess            = errors.New("lease: no access")
 	ErrUnsafeReplication = errors.New("lease: unsafe replication")
-	// ErrItemFormat is returned when the pool was written by a release with another item
-	// format, newer or older.
-	ErrItemFormat = errors.New("lease: unknown item format")
-	// ErrPoolNotSeeded is returned when the table has no such pool.
-	ErrPoolNotSeeded = errors.New("lease: pool not seeded")
-	// ErrClockSkew is returned when this machine's clock and the store's differ
-	// by more than the guards tolerate.
-	ErrClockSkew = errors.New("lease: clock skew")
+	ErrItemFormat        = errors.New("lease: unknown item format")
+	ErrPoolNotSeeded     = errors.New("lease: pool not seeded")
+	ErrClockSkew         = errors.New("lease: clock skew")
 )
 
 // errNoTable is the ErrTable for a table that does not exist, as opposed to one with

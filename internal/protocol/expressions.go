@@ -63,7 +63,7 @@ func (w Claim) update() update {
 	}
 	if len(w.Metadata) > 0 {
 		u.set += ", metadata = :metadata"
-		u.values[":metadata"] = stringMap(w.Metadata)
+		u.values[":metadata"] = encoded(w.Metadata)
 	} else {
 		gone = append(gone, "metadata")
 	}
@@ -110,7 +110,7 @@ func (w Renew) update() update {
 	}
 	if w.Metadata != nil { // in the same write, not in a second one
 		u.set += ", metadata = :metadata"
-		u.values[":metadata"] = stringMap(w.Metadata)
+		u.values[":metadata"] = encoded(w.Metadata)
 	}
 	return u
 }
@@ -125,7 +125,7 @@ func (w Release) update() update {
 		onlyIf: "holder = :session AND version = :version AND renewal <= :renewal",
 		values: attributes{
 			":session": str(w.Session), ":version": num(w.Version), ":renewal": num(w.Renewal), ":reserved_until": millis(w.ReservedUntil),
-			":previous": previous(w.Session, w.Version, EndReleased),
+			":previous": encoded(previousItem{w.Session, w.Version, EndReleased}),
 		},
 	}
 }
@@ -140,7 +140,7 @@ func (w FreeCopy) update() update {
 		onlyIf: "holder = :session AND version = :version AND renewal = :renewal",
 		values: attributes{
 			":session": str(w.Session), ":version": num(w.Version), ":renewal": num(w.Renewal), ":reserved_until": millis(w.ReservedUntil),
-			":previous": previous(w.Session, w.Version, EndFreed),
+			":previous": encoded(previousItem{w.Session, w.Version, EndFreed}),
 		},
 	}
 }
@@ -165,7 +165,7 @@ func (w Reap) update() update {
 		onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",
 		values: attributes{
 			":holder": str(w.Holder), ":version": num(w.Version), ":renewal": num(w.Renewal),
-			":previous": previous(w.Holder, w.Version, EndExpired),
+			":previous": encoded(previousItem{w.Holder, w.Version, EndExpired}),
 		},
 	}
 }
@@ -175,7 +175,7 @@ func (w ForceRelease) update() update {
 	return update{
 		set:    "SET previous = :previous REMOVE holder, expires_at, taken_from",
 		onlyIf: "attribute_exists(holder) AND version = :version",
-		values: attributes{":version": num(w.Version), ":previous": previous(w.Holder, w.Version, EndFreed)},
+		values: attributes{":version": num(w.Version), ":previous": encoded(previousItem{w.Holder, w.Version, EndFreed})},
 	}
 }
 

@@ -48,29 +48,15 @@ func (d *DynamoDB) RecordPool(ctx context.Context, pool string) error {
 // would not write.
 func (d *DynamoDB) Pools(ctx context.Context) ([]string, error) {
 	var names []string
-	var from attributes
-	pages := Pages{Most: mostPools}
-	for {
-		out, err := Checked(ctx, d.client).Query(ctx, &dynamodb.QueryInput{
-			TableName: &d.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
-			KeyConditionExpression:    aws.String(partitionKey + " = :index"),
-			ExpressionAttributeValues: attributes{":index": str(PoolIndex)},
-		}, once)
-		if err == nil {
-			err = pages.Next(out)
+	err := d.partition(ctx, PoolIndex, mostPools, func(av attributes) {
+		name, ok := av[indexed].(*types.AttributeValueMemberS)
+		if ok && CheckPoolName(name.Value) == nil && numberOf(av[sortKey]) == indexNode(name.Value) {
+			names = append(names, name.Value)
 		}
-		if err != nil {
-			return nil, explain(err, "Query", d.table)
-		}
-		for _, av := range out.Items {
-			name, ok := av[indexed].(*types.AttributeValueMemberS)
-			if ok && CheckPoolName(name.Value) == nil && numberOf(av[sortKey]) == indexNode(name.Value) {
-				names = append(names, name.Value)
-			}
-		}
-		if from = out.LastEvaluatedKey; len(from) == 0 {
-			slices.Sort(names)
-			return names, nil
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
+	slices.Sort(names)
+	return names, nil
 }

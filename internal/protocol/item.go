@@ -84,7 +84,7 @@ type poolItem struct {
 // verdict and measured are maps of the pool's item, with times in milliseconds.
 type verdict struct {
 	Region string `dynamodbav:"region"`
-	Table  string `dynamodbav:"table"`
+	Table  string `dynamodbav:"table,omitempty"`
 	At     int64  `dynamodbav:"at"`
 	By     string `dynamodbav:"by"`
 	Safe   bool   `dynamodbav:"safe"`
@@ -94,7 +94,7 @@ type measured struct {
 	Held    int   `dynamodbav:"held"`
 	Cooling int   `dynamodbav:"cooling"`
 	At      int64 `dynamodbav:"at"`
-	ValidMS int64 `dynamodbav:"valid_ms"`
+	ValidMS int64 `dynamodbav:"valid_ms,omitempty"`
 }
 
 // decodeLease decodes a node ID's item; every defect is a *CorruptError.

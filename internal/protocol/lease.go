@@ -13,49 +13,29 @@ const (
 )
 
 // Lease is the right of one session to one node ID for a span of milliseconds, as stored
-// in the table. A free node ID is a Lease without a Holder. All times are whole
-// milliseconds of the Unix epoch. Lease has the same fields as lease.Lease, so that each
+// in the table. It has the same fields as lease.Lease, which describes them, so that each
 // converts to the other.
 type Lease struct {
-	Pool   string `json:"pool"`
-	NodeID int    `json:"node_id"`
-
-	// Holder is the session that holds the node ID, a UUIDv7; empty when free.
-	Holder string `json:"holder,omitempty"`
-	// Task describes where the session runs or ran: an ECS task ARN, or host and
-	// pid. It is informational, never evidence that the lease is held.
-	Task string `json:"task,omitempty"`
-	// Version is the fencing token: it grows by one each time the node ID changes hands
-	// and is never reset. 0 means that the node ID was never held.
-	Version int64 `json:"version"`
-	// Renewal numbers the renewal attempts within a version.
-	Renewal int64 `json:"renewal,omitempty"`
-	// TTL is the length of the holder's lease.
-	TTL time.Duration `json:"ttl_ns,omitempty"`
-
-	// The holder may stamp the milliseconds in (NotBefore, ReservedUntil].
-	NotBefore     time.Time `json:"not_before,omitzero"`
-	ReservedUntil time.Time `json:"reserved_until,omitzero"`
-	// ExpiresAt is when the lease expires; others may take the node ID a claim guard
-	// later. It is zero when the node ID is free.
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
-
-	// WidenTry is the latest widening try with which the item was marked; 0 means none.
-	WidenTry int64 `json:"widen_try,omitempty"`
-	// Retired is set while the node ID is out of use because the pool was made smaller.
-	Retired bool `json:"retired,omitempty"`
-	// Resize is the revision of the pool whose resize last retired this node ID or
-	// brought it back into use; 0 if none did.
-	Resize int64 `json:"resize,omitempty"`
-	// OnDemand reports whether the holder renews only when it uses the node ID.
-	OnDemand bool `json:"on_demand,omitempty"`
+	Pool          string        `json:"pool"`
+	NodeID        int           `json:"node_id"`
+	Holder        string        `json:"holder,omitempty"`
+	Task          string        `json:"task,omitempty"`
+	Version       int64         `json:"version"`
+	Renewal       int64         `json:"renewal,omitempty"`
+	TTL           time.Duration `json:"ttl_ns,omitempty"`
+	NotBefore     time.Time     `json:"not_before,omitzero"`
+	ReservedUntil time.Time     `json:"reserved_until,omitzero"`
+	ExpiresAt     time.Time     `json:"expires_at,omitzero"`
+	WidenTry      int64         `json:"widen_try,omitempty"`
+	Retired       bool          `json:"retired,omitempty"`
+	Resize        int64         `json:"resize,omitempty"`
+	OnDemand      bool          `json:"on_demand,omitempty"`
 	// Previous is the last holder whose lease was released, reaped or freed. TakenFrom
 	// is the session whose expired lease the last claim took over, or empty if the
 	// claim found the node ID free. See [Lease.Predecessor].
-	Previous  *Previous `json:"previous,omitempty"`
-	TakenFrom string    `json:"taken_from,omitempty"`
-	// Metadata is the holder's description of itself (address, zone, build).
-	Metadata map[string]string `json:"metadata,omitempty"`
+	Previous  *Previous         `json:"previous,omitempty"`
+	TakenFrom string            `json:"taken_from,omitempty"`
+	Metadata  map[string]string `json:"metadata,omitempty"`
 }
 
 // Previous is a holder whose lease has ended. It is an alias, as in pkg/lease: the two
@@ -85,12 +65,8 @@ func (l Lease) Predecessor() *Previous {
 	return l.Previous
 }
 
-// IDsUntil returns the time until which the holder can make IDs if the table does not
-// answer it from now on. The time follows from the stored reservation and the default
-// guards; it is zero if there is no holder. A holder whose reserve is longer than the
-// minimum can make IDs for longer than its lease. If the holder's guards are shorter than
-// the defaults, the true time is later; if they are longer, it is up to a few seconds
-// earlier.
+// IDsUntil is described in pkg/lease. It follows from the reservation and the default
+// guards, since the item does not have the holder's guards.
 func (l Lease) IDsUntil() time.Time {
 	if l.Holder == "" || l.ReservedUntil.IsZero() {
 		return time.Time{}
@@ -105,11 +81,10 @@ func DefaultGuards(ttl time.Duration) (guard, claimGuard time.Duration) {
 	return min(2*time.Second, ttl/5).Truncate(time.Millisecond), min(time.Second, ttl/10).Truncate(time.Millisecond)
 }
 
-// Fenced reports whether Version is a fencing token. Version is not a fencing token if the
-// node ID is fixed and has no lease.
+// Fenced is described in pkg/lease.
 func (l Lease) Fenced() bool { return l.Version > 0 }
 
-// State is the state of a node ID at a given time, for a reader whose clock reads now.
+// State is the state of a node ID at the time that the reader's clock shows.
 type State string
 
 // The states of a node ID.

@@ -32,14 +32,7 @@ func (m *Measured) stored() measured {
 }
 
 // item returns m as stored in the pool's item.
-func (m *Measured) item() types.AttributeValue {
-	s := m.stored()
-	av := attributes{"held": num(s.Held), "cooling": num(s.Cooling), "at": num(s.At)}
-	if s.ValidMS > 0 {
-		av["valid_ms"] = num(s.ValidMS)
-	}
-	return &types.AttributeValueMemberM{Value: av}
-}
+func (m *Measured) item() types.AttributeValue { return encoded(m.stored()) }
 
 // seen returns m as it was read from the pool's item.
 func (m *Measured) seen() types.AttributeValue {

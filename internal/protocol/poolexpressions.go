@@ -33,7 +33,7 @@ func (w CreatePool) update() update {
 	}
 	if w.Layout != nil {
 		u.set += ", layout = :layout"
-		u.values[":layout"] = layoutMap(*w.Layout)
+		u.values[":layout"] = encoded(*w.Layout)
 	}
 	if w.Expect > 0 {
 		u.set += ", expect = :expect"
@@ -99,7 +99,7 @@ func (w BindLayout) update() update {
 	return revised(update{
 		set:    "SET layout = :layout",
 		onlyIf: "attribute_not_exists(layout) AND attribute_not_exists(layout_before) AND pool_size <= :nodes",
-		values: attributes{":layout": layoutMap(w.Layout), ":nodes": num(w.Layout.nodes())},
+		values: attributes{":layout": encoded(w.Layout), ":nodes": num(w.Layout.nodes())},
 	})
 }
 
@@ -134,7 +134,7 @@ func (w ReplaceLayout) update() update {
 		set:    "SET layout = :layout",
 		remove: " REMOVE layout_before",
 		onlyIf: "revision = :revision AND attribute_exists(layout_before) AND pool_size <= :nodes",
-		values: attributes{":revision": num(w.Revision), ":layout": layoutMap(w.Layout), ":nodes": num(w.Layout.nodes())},
+		values: attributes{":revision": num(w.Revision), ":layout": encoded(w.Layout), ":nodes": num(w.Layout.nodes())},
 	})
 }
 

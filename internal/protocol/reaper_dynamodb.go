@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
 // ReaperMemory implements [Store].
 func (d *DynamoDB) ReaperMemory(ctx context.Context, pool string) (ReaperMemory, error) {
-	out, err := Checked(ctx, d.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: memoryKey(pool), ConsistentRead: aws.Bool(true)}, once)
+	out, err := d.read(ctx, memoryKey(pool), true)
 	if err != nil {
-		return ReaperMemory{}, explain(err, "GetItem", d.table)
+		return ReaperMemory{}, err
 	}
 	if len(out.Item) == 0 {
 		return ReaperMemory{Pool: pool}, nil

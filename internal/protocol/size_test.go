@@ -42,7 +42,7 @@ func TestLargestItem(t *testing.T) {
 	maps.Copy(item, attributes{
 		"version": num(version), "reserved_until": millis(at), "widen_try": num(99), "holder": str(session), "expires_at": millis(at.Add(-time.Hour)),
 		"renewal": num(9_999_999), "not_before": num(0), "on_demand": boolean(true), "resize": num(9_999),
-		"previous": previous(session, version, EndReleased),
+		"previous": encoded(previousItem{session, version, EndReleased}),
 	})
 	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
 		t.Fatal(err)

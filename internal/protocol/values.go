@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -21,23 +22,10 @@ func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Va
 
 func boolean(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
 
-func stringMap(m map[string]string) types.AttributeValue {
-	av := attributes{}
-	for k, v := range m {
-		av[k] = str(v)
-	}
-	return &types.AttributeValueMemberM{Value: av}
-}
-
-func layoutMap(l IDLayout) types.AttributeValue {
-	return &types.AttributeValueMemberM{Value: attributes{
-		"epoch_ms": num(l.EpochMS), "tick_ms": num(l.TickMS), "time_bits": num(int(l.TimeBits)), "node_bits": num(int(l.NodeBits)),
-		"sequence_bits": num(int(l.SequenceBits)), "node_last": boolean(l.NodeLast),
-	}}
-}
-
-func previous(session string, version int64, how Ending) types.AttributeValue {
-	return &types.AttributeValueMemberM{Value: attributes{"session": str(session), "version": num(version), "ended": str(how)}}
+// encoded encodes a map, or a struct by the tags with which it is decoded.
+func encoded[T map[string]string | IDLayout | previousItem | verdict | measured](v T) types.AttributeValue {
+	av, _ := attributevalue.Marshal(v) // cannot fail for these types
+	return av
 }
 
 // eraList encodes eras of a pool, as its item stores them.

@@ -61,13 +61,7 @@ func (v *Verdict) stored() verdict {
 }
 
 // item returns v as stored in the pool's item.
-func (v *Verdict) item() types.AttributeValue {
-	av := attributes{"region": str(v.Region), "at": num(v.At.UnixMilli()), "by": str(v.By), "safe": boolean(v.Safe)}
-	if v.Table != "" {
-		av["table"] = str(v.Table)
-	}
-	return &types.AttributeValueMemberM{Value: av}
-}
+func (v *Verdict) item() types.AttributeValue { return encoded(v.stored()) }
 
 // seen returns v as it was read from the pool's item.
 func (v *Verdict) seen() types.AttributeValue {

@@ -97,27 +97,8 @@ const watermarks = "watermarks"
 // watermarks that it cannot decode: the next scan of the reaper takes them again.
 func (d *DynamoDB) ReadWatermarks(ctx context.Context, pool string) (Watermarks, error) {
 	all := Watermarks{Nodes: map[int]Watermark{}}
-	var from attributes
-	pages := Pages{Most: 2 + MaxPoolSize/GroupSize}
-	for {
-		out, err := Checked(ctx, d.client).Query(ctx, &dynamodb.QueryInput{
-			TableName: &d.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
-			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
-			ExpressionAttributeValues: attributes{":group": str(pool + "#reaper")},
-		}, once)
-		if err == nil {
-			err = pages.Next(out)
-		}
-		if err != nil {
-			return all, explain(err, "Query", d.table)
-		}
-		for _, av := range out.Items {
-			all.decode(av)
-		}
-		if from = out.LastEvaluatedKey; len(from) == 0 {
-			return all, nil
-		}
-	}
+	err := d.partition(ctx, pool+"#reaper", 2+MaxPoolSize/GroupSize, all.decode)
+	return all, err
 }
 
 // mostWatermarks bounds the text of a group's watermarks, in bytes.

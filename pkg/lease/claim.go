@@ -12,15 +12,9 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// The choice of a node ID is hardest for a fleet that starts at once: a herd of N tasks
-// on M node IDs. A task first guesses, without reading anything: a hash of its session
-// picks a node ID in the open groups. It skips this guess if most of the pool's node IDs
-// were taken when they were last counted. If the guessed node ID is taken, the task reads
-// a group with one Query and claims a random free node ID of it, or a second one if that
-// claim is refused. In a simulation of 1,024 tasks on 1,024 node IDs, that costs 1.5 writes
-// and 0.5 queries per task. Taking the first free node ID, as other implementations do,
-// costs 11 to 500 writes. [tenure.Search] chooses the groups and limits their number, so
-// that no claimant reads a whole large pool.
+// The choice of a node ID is hardest for a fleet that starts at once. A task first
+// guesses, without reading anything. If the guessed node ID is taken, it searches:
+// [tenure.Search] chooses the groups and limits their number.
 //
 // Pages are read with eventual consistency, at half the price. A page only suggests node
 // IDs to try: the conditional write of the claim decides. Only the answer "there is no

@@ -135,7 +135,7 @@ func (o *OnDemand) fly(ctx context.Context) error {
 				return err
 			}
 			kept = false
-		case !a.fresh() && !(kept && a.left() > 0): // this includes an unanswered claim that succeeded long ago
+		case !a.isFresh(a.left()) && !(kept && a.left() > 0): // this includes an unanswered claim that succeeded long ago
 			if err := a.keep(ctx); err != nil {
 				return err
 			}

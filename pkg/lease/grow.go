@@ -33,15 +33,13 @@ func (a *Agent) KeepShort() (until time.Time) {
 	if a.absent() {
 		return time.Time{}
 	}
-	if a.growing.short.Swap(true) {
-		return a.expires()
-	}
+	again := a.growing.short.Swap(true)
 	a.mu.Lock()
 	l := a.term.Lease
 	// The requested expiry is what matters, not the last confirmed one: a long renewal may
 	// be in flight, and a short renewal that follows it does not shorten its expiry.
 	until = a.term.Expires()
-	grown := until.Sub(a.timeline.Now()) > a.cfg.TTL
+	grown := !again && until.Sub(a.timeline.Now()) > a.cfg.TTL
 	a.mu.Unlock()
 	if grown {
 		a.emit(Event{Kind: EventWarning, Lease: Lease(l), Err: fmt.Errorf(
@@ -59,13 +57,6 @@ func (a *Agent) TTL() time.Duration {
 		return 0
 	}
 	return a.cfg.TTL
-}
-
-// expires returns the latest expiry that was requested.
-func (a *Agent) expires() time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.term.Expires()
 }
 
 // unrenewed is [siblings.Unrenewed].

@@ -210,13 +210,6 @@ func (a *Agent) usable() bool {
 	return a.term != nil && a.over == nil && !a.timeline.Copied() && a.earlyBy() <= 0
 }
 
-// fresh reports whether at least a third of the lease is left.
-func (a *Agent) fresh() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.isFresh(a.leftNow())
-}
-
 // isFresh reports whether left is at least a third of a lease.
 func (a *Agent) isFresh(left time.Duration) bool { return left > 0 && left+a.cfg.Guard >= a.cfg.TTL/3 }
 

@@ -62,14 +62,4 @@
 // If IDs may have 128 bits, use UUIDv7 or ULID, which need no node ID and no lease.
 // If one database generates all IDs, use its sequence. If an ID must not reveal its
 // time, use a random ID.
-//
-// # Files
-//
-//   - term.go contains the state word and composes the bits of an ID.
-//   - generator.go contains the fast path, which runs millions of times per second.
-//   - slow.go handles every case that the fast path cannot.
-//   - anchor.go makes stamps follow the wall clock.
-//   - timeline.go contains the methods with which the lease agent starts and extends
-//     a span.
-//   - fence.go contains the methods that end a span.
 package snowflake

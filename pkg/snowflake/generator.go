@@ -120,12 +120,18 @@ func (g *Generator) Stats() Stats {
 // for the next tick, but never longer than WithMaxWait in total. If it fails,
 // the error is ErrFenced, ErrClosed, ErrBusy, ErrTimeOverflow or a *ClockError,
 // and the ID is 0.
-func (g *Generator) Next() (ID, error) {
+func (g *Generator) Next() (ID, error) { return g.next(nil, false) }
+
+// NextContext is like Next, but only ctx limits how long it waits. It checks ctx
+// only when it has to wait. Here and in NextN and Draw, a nil ctx never ends.
+func (g *Generator) NextContext(ctx context.Context) (ID, error) { return g.next(ctx, true) }
+
+// next is Next, or NextContext if patient is set. The compiler inlines these two, so
+// that a caller calls next directly.
+func (g *Generator) next(ctx context.Context, patient bool) (ID, error) {
 	if g == nil {
 		return 0, errNotNew
 	}
-	// Next and NextContext repeat the same lines: a shared function would not be
-	// inlined, and calling it would take 5 % of the total time.
 	var tm *term // loaded before the clock is read
 	var now int64
 	if g.plain {
@@ -157,47 +163,18 @@ func (g *Generator) Next() (ID, error) {
 			if ticket < end && (ticket&tm.mark != 0 || lag == 0) {
 				return tm.id(ticket), nil
 			}
-			return g.settle(nil, tm, ticket, g.maxWait)
+			return g.settle(ctx, tm, ticket, g.wait(patient))
 		}
 	}
-	return g.slow(nil, g.maxWait)
+	return g.slow(ctx, g.wait(patient))
 }
 
-// NextContext is like Next, but only ctx limits how long it waits. It checks ctx
-// only when it has to wait. Here and in NextN and Draw, a nil ctx never ends.
-func (g *Generator) NextContext(ctx context.Context) (ID, error) {
-	if g == nil {
-		return 0, errNotNew
+// wait returns how long a call may wait.
+func (g *Generator) wait(patient bool) time.Duration {
+	if patient {
+		return math.MaxInt64
 	}
-	var tm *term // loaded before the clock is read
-	var now int64
-	if g.plain {
-		tm = g.t.term.Load()
-		now = int64(time.Since(origin)) + suspended.Load()
-	} else if g.machine != nil {
-		tm = g.t.term.Load()
-		now = int64(time.Since(origin)) + suspended.Load()
-		if atomic.LoadUint64(g.machine) != tm.generation {
-			now = whenCopied
-		}
-	} else if g.t != nil {
-		tm = g.t.term.Load()
-		now = g.now(tm)
-	} else {
-		return 0, errNotNew
-	}
-	if now < tm.deadline.Load() {
-		tick, lag := tm.tickAt(now), tm.lag.Load()
-		end := min((tick+1)<<(tm.seqBits&63), tm.limit.Load())
-		if state := tm.state.Load(); tick-tm.tickOf(state) <= lag && state+1 < end {
-			ticket := tm.state.Add(1)
-			if ticket < end && (ticket&tm.mark != 0 || lag == 0) {
-				return tm.id(ticket), nil
-			}
-			return g.settle(ctx, tm, ticket, math.MaxInt64)
-		}
-	}
-	return g.slow(ctx, math.MaxInt64)
+	return g.maxWait
 }
 
 // TryNext returns the next ID, or returns ErrBusy at once if it would have to

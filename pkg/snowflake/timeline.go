@@ -147,10 +147,6 @@ func (t *Timeline) Bind(s Span) error {
 	return nil
 }
 
-// begin starts a term anchored to the current wall clock. The caller must hold
-// mu and have sealed the last term.
-func (t *Timeline) begin() { t.beginAt(t.anchorNow()) }
-
 // beginAt starts a term with the given anchor. The caller must hold mu and have
 // sealed the last term.
 func (t *Timeline) beginAt(anchor int64) {
@@ -233,7 +229,7 @@ func (t *Timeline) SetCeiling(c Ceiling) {
 	t.ceiling = c.anchor()
 	if t.layout != nil && t.term.Load().anchor > t.ceiling {
 		t.seal()
-		t.begin()
+		t.beginAt(t.anchorNow())
 	}
 }
 
@@ -349,7 +345,7 @@ func (t *Timeline) adopt(g *Generator) error {
 	t.maxBack, t.maxWait = min(t.maxBack, g.maxBack), min(t.maxWait, g.maxWait)
 	if t.layout == nil {
 		t.layout = &g.layout
-		t.begin()
+		t.beginAt(t.anchorNow())
 	}
 	return nil
 }

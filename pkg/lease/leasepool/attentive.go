@@ -61,27 +61,3 @@ func (s *attentive) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrit
 	s.note(err)
 	return applied, err
 }
-
-// The watermarks are not part of a scan. A scan is valid even if a request for watermarks
-// was not answered, so the following methods do not call note.
-
-func (s *attentive) ReadWatermarks(ctx context.Context, pool string) (protocol.Watermarks, error) {
-	if kept, ok := s.Store.(watermarked); ok {
-		return kept.ReadWatermarks(ctx, pool)
-	}
-	return protocol.Watermarks{}, nil
-}
-
-func (s *attentive) WriteWatermarks(ctx context.Context, pool string, group int, marks map[int]protocol.Watermark) error {
-	if kept, ok := s.Store.(watermarked); ok {
-		return kept.WriteWatermarks(ctx, pool, group, marks)
-	}
-	return nil
-}
-
-func (s *attentive) WritePoolWatermark(ctx context.Context, pool string, w protocol.PoolWatermark) error {
-	if kept, ok := s.Store.(watermarked); ok {
-		return kept.WritePoolWatermark(ctx, pool, w)
-	}
-	return nil
-}

@@ -36,7 +36,13 @@ type auditor struct {
 // that appears older is in doubt and is read again.
 func (p *Pool) audit(ctx context.Context, item Item) (*auditor, error) {
 	a := &auditor{pool: p, item: item, now: map[int]map[int]protocol.Watermark{}, doubt: map[int]bool{}}
-	store, ok := p.table().(watermarked)
+	table := p.table()
+	// The watermarks are not part of a scan: a scan is valid even if a request for them was not
+	// answered.
+	if s, ok := table.(*attentive); ok {
+		table = s.Store
+	}
+	store, ok := table.(watermarked)
 	if !ok {
 		return a, nil
 	}

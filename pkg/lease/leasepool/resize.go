@@ -99,14 +99,11 @@ func (p *Pool) setSize(ctx context.Context, c *Changes, size, from int, floor ti
 			}
 			created = &known
 		}
-		res, err := p.writePool(ctx, protocol.ResizePool{Pool: p.Name, Revision: c.Pool.Revision, To: size, At: time.Now()})
+		item, err := p.change(ctx, protocol.ResizePool{Pool: p.Name, Revision: c.Pool.Revision, To: size, At: time.Now()})
 		if err != nil {
 			return err
 		}
-		if res.Pool == nil {
-			return fmt.Errorf("lease: pool %q vanished while it was resized", p.Name)
-		}
-		c.Pool = *res.Pool
+		c.Pool = item
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func (s Spec) fits(p protocol.PoolItem) error {
 	if s.Narrow != p.Narrow() {
 		return fmt.Errorf("lease: pool %q exists, and whether its width follows its groups (Narrow is %v) stays so: name another pool", p.Pool, p.Narrow())
 	}
-	if s.Layout != (snowflake.Layout{}) && p.Layout != nil && *p.Layout != protocol.LayoutOf(s.Layout) {
+	if s.otherLayout(p) {
 		return fmt.Errorf("lease: pool %q exists and its IDs have the layout %s, not %s: leave the layout out, or name another pool",
 			p.Pool, LayoutName(p.Layout.Snowflake()), LayoutName(s.Layout))
 	}

@@ -10,7 +10,7 @@ var edgeMutants = []mutant{
 	{"a nil Generator is used", generator, `	if g == nil {
 		return 0, errNotNew
 	}
-	// Next and`, `	// Next and`, ids},
+	var tm`, `	var tm`, ids},
 	{"a zero Generator draws", slow, `	if g == nil || g.t == nil {
 		return nil, 0, 0, errNotNew
 	}

@@ -34,7 +34,7 @@ var growthMutants = []mutant{
 	{"a watched lease grows", grow, ` && !a.growing.short.Load() && a.grownTimings().Grows()`, ` && a.grownTimings().Grows()`, growProof},
 	{"a pool that fills up costs more writes", grow, `if left <= 0 || grows ||`, `if true || left <= 0 || grows ||`, growProof},
 	{"a grown lease that waits is renewed early", length, `if t.Deadline-t.Sent <= t.ttl-t.guard {`, `if t.Deadline-now <= t.ttl-t.guard {`, growProof},
-	{"a long renewal under way is not shortened", grow, `grown := until.Sub(a.timeline.Now()) > a.cfg.TTL`, `grown := a.term.Length.Lease > a.cfg.TTL`, growProof},
+	{"a long renewal under way is not shortened", grow, `grown := !again && until.Sub(a.timeline.Now()) > a.cfg.TTL`, `grown := !again && a.term.Length.Lease > a.cfg.TTL`, growProof},
 	{"an answer after a freeze counts as fresh", length, `return min(in, max(t.RenewEvery, of.Deadline-now-usual))`, `return min(in, max(in, of.Deadline-now-usual))`, growProof},
 	{"whoever counts learns nothing by it", grow, `		r.Learn(*p)
 	}`, `		_ = p

@@ -49,7 +49,7 @@ var onDemandMutants = []mutant{
 	{"a clock that was set back hides what it shows next", naps, `since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery`, `since >= lookEvery`, napsOwn},
 	{"a claim in doubt is as old as the last deadline", naps, `if u := a.pending(); u != nil && mono`, `if u := a.pending(); false && mono`, napsOwn},
 	{"a renewal without an answer fails those who wait", flights, `case good && ctx.Err() == nil:`, `case false && good:`, napsOwn},
-	{"renewals while the last holder's span goes on", flights, `case !a.fresh() &&`, `case !a.good() &&`, napsOwn},
+	{"renewals while the last holder's span goes on", flights, `case !a.isFresh(a.left()) &&`, `case !a.good() &&`, napsOwn},
 	{"a call waits for a clock that was set back", naps, `if left > a.latestStart() {`, `if false {`, clocksOwn},
 	{"a wrong TTL is reported by options that nobody has set", onDemand, `min(max(cfg.TTL.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTTL)`, `cfg.TTL`, leaseOwn},
 	{"a generator is made until the deadline", onDemand, `context.WithCancelCause(wait)`, `context.WithCancelCause(ctx)`, napsOwn},

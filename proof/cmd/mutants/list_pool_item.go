@@ -4,7 +4,7 @@ const (
 	poolWrites = "internal/protocol/poolwrites.go"
 	poolLayout = "pkg/lease/leasepool/layout.go"
 	verdicts   = "internal/protocol/verdict.go"
-	overlap    = "pkg/lease/leasepool/overlap.go"
+	overlap    = "cmd/nodelease/internal/overlap/overlap.go"
 	resizing   = "pkg/lease/leasepool/resize.go"
 	doctors    = "./cmd/nodelease"
 )
@@ -98,7 +98,7 @@ var poolItemMutants = []mutant{
 	{"a fractional claim is not taken back", claim, `if corrupt.Written {`, `if false {`, stores},
 	{"a claim takes a version out of range", dynamo, `":most": num(int64(mostEver - 1)), `, `":most": &types.AttributeValueMemberN{Value: "1E100"}, `, stores},
 	{"a narrow pool without node IDs", "internal/protocol/item.go", `it.ExistBelow <= it.ExcludeBelow ||`, `it.ExistBelow < 0 ||`, stores},
-	{"pools are compared by node IDs", overlap, `low, high := max(m.at, o.at), min(m.at+m.width, o.at+o.width)`, `low, high := m.at, m.at+16`, poolOwn},
+	{"pools are compared by node IDs", overlap, `low, high := max(m.at, o.at), min(m.at+m.width, o.at+o.width)`, `low, high := m.at, m.at+16`, "./cmd/nodelease/internal/overlap"},
 	{"retired holders are not compared", "cmd/nodelease/doctor_pool.go", `		m.Retiring = retiring[name]
 `, `		_, _ = m, retiring[name]
 `, doctors},

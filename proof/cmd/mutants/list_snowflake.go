@@ -26,22 +26,7 @@ var snowflakeMutants = []mutant{
 	}`, ids},
 	{"a lower ceiling is for later stamps", timeline, `if t.layout != nil && t.term.Load().anchor > t.ceiling {`, `if false {`, ids},
 	{"a restored machine goes on", generator, `if g.t.watched && g.t.copiedSince(tm) {`, `if false {`, ids},
-	{"a restored machine goes on in Next", generator, `		if atomic.LoadUint64(g.machine) != tm.generation {
-			now = whenCopied
-		}
-	} else if g.t != nil {
-		tm = g.t.term.Load()
-		now = g.now(tm)
-	} else { // no cost for the others: the zero Generator is not plain
-		return 0, errNotNew
-	}
-	if now < tm.deadline.Load() { // the fence`, `	} else if g.t != nil {
-		tm = g.t.term.Load()
-		now = g.now(tm)
-	} else { // no cost for the others: the zero Generator is not plain
-		return 0, errNotNew
-	}
-	if now < tm.deadline.Load() { // the fence`, ids},
+	{"a restored machine goes on in Next", generator, `if atomic.LoadUint64(g.machine) != tm.generation {`, `if atomic.LoadUint64(g.machine) != tm.generation && false {`, ids},
 	{"a call that waited goes on in a restored machine", slow, `|| g.t.watched && g.t.copiedSince(tm) ||`, `||`, ids},
 	{"a ticket that two copies hold is handed out", fence, ` && !tm.void, tm.last`, `, tm.last`, ids},
 	{"a span that two copies claimed is bound", timeline, `	if t.Copied() {

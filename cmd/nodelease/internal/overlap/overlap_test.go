@@ -1,29 +1,29 @@
-package leasepool_test
+package overlap_test
 
 import (
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/overlap"
 	"github.com/nodelease/nodelease/internal/protocol"
-	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-func makers(low, size, bits int, l *snowflake.Layout, retiring ...int) leasepool.Makers {
+func makers(low, size, bits int, l *snowflake.Layout, retiring ...int) overlap.Makers {
 	w := protocol.CreatePool{Size: size, ExcludeBelow: low, OpenGroups: 1, NodeBits: bits, ExistBelow: min(size, 1<<bits), At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	if l != nil {
 		stored := protocol.LayoutOf(*l)
 		w.Layout = &stored
 	}
 	p, _ := w.Apply(nil)
-	return leasepool.Makers{Item: p, Retiring: retiring}
+	return overlap.Makers{Item: p, Retiring: retiring}
 }
 
 func TestCanCollide(t *testing.T) {
 	wide, js, sony := snowflake.Wide16(), snowflake.JS53(), snowflake.Sonyflake()
 	for name, c := range map[string]struct {
-		a, b leasepool.Makers
+		a, b overlap.Makers
 		want bool
 	}{
 		"the same node IDs":                        {makers(0, 4, 0, nil), makers(0, 8, 0, nil), true},
@@ -55,7 +55,7 @@ func TestCanCollideAgainstAllIDs(t *testing.T) {
 	yes := 0
 	for range 3000 {
 		low := 3 + r.IntN(4)
-		random := func() leasepool.Makers {
+		random := func() overlap.Makers {
 			node := 1 + r.IntN(low-1)
 			l := snowflake.Layout{Epoch: epoch, Tick: time.Millisecond, TimeBits: 41, NodeBits: uint8(node), SequenceBits: uint8(low - node), NodeLast: r.IntN(2) == 0}
 			size := 1 + r.IntN(1<<node)
@@ -88,7 +88,7 @@ func TestCanCollideAgainstAllIDs(t *testing.T) {
 }
 
 // idsOf returns the bits below the time of all IDs that a pool can make.
-func idsOf(m leasepool.Makers, low int) map[int]bool {
+func idsOf(m overlap.Makers, low int) map[int]bool {
 	ids := map[int]bool{}
 	l := m.Item.Layout.Snowflake()
 	widths := []snowflake.Eras{nil}

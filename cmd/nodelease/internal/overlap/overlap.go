@@ -1,10 +1,12 @@
-package leasepool
+// Package overlap finds pools that can make equal IDs.
+package overlap
 
 import (
 	"math"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -12,7 +14,7 @@ import (
 // used since the pool was created: the node IDs in use, and the retired node IDs that are
 // still held.
 type Makers struct {
-	Item     Item
+	Item     leasepool.Item
 	Retiring []int // retired and still held
 }
 

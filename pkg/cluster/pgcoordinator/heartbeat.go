@@ -31,6 +31,7 @@ import (
 type view struct {
 	reading chan struct{} // has room for one heartbeat at a time
 	timeout time.Duration
+	session string    // the last session that was recorded
 	cursor  int64     // the oldest open transaction
 	silent  time.Time // heartbeats before this time were too old, by the server's clock
 	read    time.Time // when all rows were read
@@ -121,7 +122,21 @@ func (c *Coordinator) viewOf(m cluster.Member) *view {
 	return c.views[key]
 }
 
+// heartbeat sends a heartbeat, and the first heartbeat of a session twice.
+//
+// Invariant: a session is recorded before it reads the others. The statement that records it
+// sees the table as it was before. So of two sessions that begin at once, one sees the other.
 func (v *view) heartbeat(ctx context.Context, db DB, b cluster.Beat) (cluster.Snapshot, error) {
+	snap, err := v.beat(ctx, db, b)
+	if err == nil && v.session != b.Self.SessionID {
+		v.session = b.Self.SessionID
+		snap, err = v.beat(ctx, db, b)
+	}
+	return snap, err
+}
+
+// beat sends one statement, and returns its answer.
+func (v *view) beat(ctx context.Context, db DB, b cluster.Beat) (cluster.Snapshot, error) {
 	m := b.Self
 	if m.NodeID == cluster.NoNodeID {
 		m.Version = 1

@@ -169,6 +169,7 @@ var clusterMutants = []mutant{
 		return nil, nil
 	}
 	if false {`, pgOwn},
+	{"postgres: a session reads before it is recorded", pgBeat, `if err == nil && v.session != b.Self.SessionID {`, `if err == nil && v.session == "" && v.reading == nil {`, pgOwn},
 	{"postgres: a dropped session is recorded", pgBeat, `WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)`, `WHERE true`, pgOwn},
 	{"postgres: an older lease's heartbeat is recorded", pgBeat, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version AND`, `AND NOT (false AND excluded.version < m.version AND`, pgOwn},
 	{"postgres: an older lease is kept out forever", pgBeat, ` AND m.heartbeat >= clock_timestamp() - GREATEST($8::interval, $12::interval))`, ` AND $12::interval IS NOT NULL)`, pgOwn},

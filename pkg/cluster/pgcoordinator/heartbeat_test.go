@@ -279,6 +279,30 @@ func readsAllAgain(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
+// moved is a database that another server replaces.
+type moved struct{ DB }
+
+// A server that replaces another one may lack its last transactions, and may have given their
+// numbers to others. So a member reads all rows again when another server answers, also if
+// that one has counted further.
+func TestFailover(t *testing.T) {
+	first, second := open(t), open(t)
+	db := &moved{first}
+	c, self := New(db), node("self")
+	look(t, New(first), node("lost"))
+	if got := look(t, c, self); !has(got, "lost") {
+		t.Fatalf("got %v, want lost in it", got)
+	}
+	look(t, New(second), node("new"))
+	exec(t, second, `DO $$ BEGIN
+		FOR i IN 1..(SELECT 100 + GREATEST(0, `+strconv.FormatInt(c.viewOf(self).cursor, 10)+` - txid_current())) LOOP PERFORM txid_current(); COMMIT; END LOOP;
+	END $$`)
+	db.DB = second
+	if got := look(t, c, self); !has(got, "new") || has(got, "lost") {
+		t.Errorf("after the server was replaced: got %v, want self and new", got)
+	}
+}
+
 // Whatever happens, a view that was updated step by step is equal to the result of a full
 // read.
 func isALook(t *testing.T, db *pgxpool.Pool) {

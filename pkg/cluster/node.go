@@ -54,6 +54,7 @@ type Node struct {
 	at        time.Time       // the time in the last heartbeat
 	confirmed time.Time       // the time in the last heartbeat that the backend recorded
 	sender    string          // the session in the last heartbeat
+	nudged    string          // the session for which a renewal was last asked for
 	seen      []Member        // the result of the last heartbeat
 	expired   time.Duration   // the last time that this node expired old records
 	published Versions        // this node's last publication

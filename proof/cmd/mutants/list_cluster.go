@@ -62,7 +62,12 @@ var clusterMutants = []mutant{
 		var cancel`, `	if false {
 		var cancel`, discoveryOwn},
 	{"cluster: a node looks before it is recorded", "pkg/cluster/session.go", `	if l.Metadata[metaSession] != n.now.self.SessionID {
-		n.cfg.Agent.RenewNow()
+		// Invariant (liveness): this asks for one renewal only. If something else has removed the
+		// session from the lease, further ones would lack it, too, and follow each other at once.
+		if n.nudged != n.now.self.SessionID {
+			n.nudged = n.now.self.SessionID
+			n.cfg.Agent.RenewNow()
+		}
 		return errUnrecorded
 	}
 `, ``, clusterOwn},
@@ -119,6 +124,12 @@ var clusterMutants = []mutant{
 	{"cluster: no event when the leader becomes unknown", "pkg/cluster/session.go", `	close(n.turned)
 	n.turned = make(chan struct{})
 `, ``, clusterOwn},
+	{"cluster: a node has ended before its session is removed", "pkg/cluster/close.go", `	n.err = err
+`, `	n.err = err
+	close(n.done)
+	close := func(chan struct{}) {}
+`, clusterOwn},
+	{"cluster: a removed session causes a storm of renewals", "pkg/cluster/session.go", `if n.nudged != n.now.self.SessionID {`, `if n.nudged != "-" {`, clusterOwn},
 	{"cluster: listeners outlive the node", "pkg/cluster/close.go", `	close(n.done)
 	n.cancel()`, `	close(n.done)`, clusterOwn},
 	{"cluster: Goexit goes unnoticed", "pkg/cluster/listener.go", `err := errGoexit //`, `err := error(nil) //`, clusterOwn},

@@ -104,11 +104,16 @@ var clusterMutants = []mutant{
 	{"cluster: a session begins at the time of the previous one", "pkg/cluster/node.go", `n.at.Add(time.Millisecond), v.self`, `n.at, v.self`, clusterOwn},
 	{"cluster: a heartbeat from the future stays", tableNodes, `OR heartbeat_at > :ahead)`, `OR :ahead < :now)`, tableOwn},
 	{"cluster: a broken time keeps its name out", tableNodes, `NOT heartbeat_at BETWEEN :now AND :ahead`, `(heartbeat_at < :now OR heartbeat_at > :ahead)`, tableOwn},
+	{"cluster: a broken version keeps its name out", tableNodes, `AND NOT version BETWEEN :zero AND :most`, `AND version BETWEEN :zero AND :most`, tableOwn},
+	{"cluster: a record far ahead is a member", tableNodes, `.Before(oldest) && !ahead(m.Heartbeat, now) {`, `.Before(oldest) {`, tableOwn},
+	{"cluster: a record far ahead is never forgotten", tableNodes, `.Before(oldest) && !ahead(last, now) {`, `.Before(oldest) {`, tableOwn},
 	{"cluster: a broken publication stays", tableKnown, `NOT (version > :version OR (version = :version AND revision >= :revision))`, `attribute_not_exists(version) OR version < :version OR (version = :version AND revision < :revision)`, tableOwn},
 	{"cluster: a clock that was an hour ahead is kept", "pkg/cluster/node.go", `n.confirmed.Sub(wall) > MaxClockBack+time.Second {`, `n.at.IsZero() {`, "./pkg/cluster"},
 	{"cluster: a heartbeat that did not arrive sets the time back", "pkg/cluster/node.go", `n.confirmed.Sub(wall) >`, `n.at.Sub(wall) >`, "./pkg/cluster"},
 	{"cluster: a clock that is set back drops its member", "pkg/cluster/node.go", `	if n.at.Before(wall) || n.confirmed.Sub(wall) > MaxClockBack+time.Second {`, `	if wall != n.at {`, clusterOwn},
-	{"cluster: a refused heartbeat is no error", tableNodes, `	if item == nil && err == nil {`, `	if false {`, tableOwn},
+	{"cluster: a refused heartbeat is no error", tableNodes, `	if item == nil && err == nil {
+		return`, `	if false {
+		return`, tableOwn},
 	{"cluster: a heartbeat counts from its arrival", tableNodes, `":now": num(b.At.UnixMilli()), ":name"`, `":now": num(time.Now().UnixMilli()), ":name"`, tableOwn},
 	{"cluster: names of the past end a cluster", tableFile, `return item["version"] != nil && item["session_id"] == nil`, `return item["version"] == nil && item["session_id"] == nil`, tableOwn},
 	{"cluster: a failed node stays in its lease", "pkg/cluster/close.go", `SetMetadata(map[string]string{metaNode: "", metaSession: ""})`, `SetMetadata(map[string]string{"has_left": "1"})`, clusterOwn},

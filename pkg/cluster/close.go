@@ -35,8 +35,6 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 		return "", false, nil
 	}
 	n.err = err
-	close(n.done)
-	n.cancel()
 	if n.cfg.Agent != nil {
 		siblings.BeforeResume(n.cfg.Agent, nil)
 		// Metadata without these entries always fits. So the others see that a failed
@@ -46,6 +44,10 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 			n.cfg.Agent.RenewNow()
 		}
 	}
+	// Invariant: from here on, another node may take part with the same agent. So nothing of its
+	// session is removed from the lease any more.
+	close(n.done)
+	n.cancel()
 	return n.now.self.SessionID, true, unmarked
 }
 

@@ -23,8 +23,9 @@
 // time-out, and only while its last heartbeat and its last read of the others are no older
 // than one time-out and its agent, if it has one, holds the lease. So at most one node
 // believes that it leads if there are no partitions, clocks are within their limit, the
-// elector is [LowestSession], and no node ID is freed by force. For one time-out after the
-// first start of a fleet, no node believes that it leads.
+// elector is [LowestSession], names are unique, and no node ID is freed by force. For one
+// time-out after the first start of a fleet, no node believes that it leads. If two
+// processes without leases have the same name, neither leads from its next heartbeat on.
 //
 // # What is not promised
 //

@@ -65,3 +65,32 @@ func (n *Node) report(ctx context.Context, err error) {
 		n.failed = 0
 	}
 }
+
+// lookForNamesake warns if another session with this node's name is seen, or replaces this
+// node's sessions, for longer than a predecessor of this node could be.
+func (n *Node) lookForNamesake(s State, replaced bool) {
+	self := n.Self()
+	others := s.members
+	if replaced {
+		others = []Member{{Name: self.Name, SessionID: "unknown"}}
+	}
+	for _, m := range others {
+		if m.Name != self.Name || m.Same(self) {
+			continue
+		}
+		now := n.clock.Monotonic()
+		n.met = now
+		if n.namesake == 0 {
+			n.namesake = now
+		} else if now-n.namesake > 2*n.cfg.Timeout {
+			n.cfg.Logger.Warn("two live processes have the same name: give each its own", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "other_session", gate.Session(m.SessionID))
+			n.namesake = now
+		}
+		return
+	}
+	// The other process may send no heartbeat between two of this node's heartbeats, so a
+	// single heartbeat without a namesake proves nothing.
+	if n.clock.Monotonic()-n.met > n.cfg.Timeout {
+		n.namesake = 0
+	}
+}

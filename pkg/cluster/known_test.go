@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
@@ -303,4 +306,83 @@ func TestWaitKnownInALargeCluster(t *testing.T) {
 			})
 		})
 	}
+}
+
+// As soon as a node has ended, another node may take part with the same agent: the end of the
+// first one leaves the second one's session in the lease.
+func TestSecondNodeAfterTheEndOfTheFirst(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		_, b := tab.leased(t, "b")
+		fail := make(chan struct{})
+		agent, first := tab.leased(t, "a", func(c *cluster.Config) {
+			c.Listeners = []cluster.Listener{func(context.Context, cluster.Event) error { <-fail; return errors.New("no disk") }}
+		})
+		began := make(chan struct{})
+		set := siblings.BeforeResume
+		defer func() { siblings.BeforeResume = set }()
+		siblings.BeforeResume = func(a any, fn func()) {
+			set(a, fn)
+			switch {
+			case a != any(agent):
+			case fn != nil:
+				close(began)
+			default: // the first node ends
+				select {
+				case <-first.Done(): // so the second one may begin
+					<-began
+				default:
+				}
+			}
+		}
+		close(fail)
+		<-first.Done()
+		ctx, cancel := context.WithTimeout(t.Context(), settled)
+		defer cancel()
+		second, err := cluster.Start(ctx, cluster.Config{Name: "a", Agent: agent, Coordinator: dynamocoordinator.New(tab.Client("a"), tab.Name), Logger: silent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer second.Close()
+		session := second.Self().SessionID
+		fixture.Wait(settled)
+		if _, there := b.State().Member(session); !there {
+			t.Errorf("b sees %q, want the second node too, with its first session", names(b.State()))
+		}
+	})
+}
+
+// slow is a client whose writes take 10 ms.
+type slow struct {
+	lease.Client
+	writes atomic.Int64
+}
+
+func (s *slow) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	fixture.Wait(10 * time.Millisecond)
+	s.writes.Add(1)
+	return s.Client.UpdateItem(ctx, in, o...)
+}
+
+// A session that something else removes from the lease causes no renewal after the other.
+func TestRemovedSessionIsNoStormOfRenewals(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		client := &slow{Client: tab.Client("a")}
+		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(client, tab.Name), Pool: "orders", Logger: silent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer agent.Close()
+		join(t, dynamocoordinator.New(tab.Client("a"), tab.Name), "a", func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
+		fixture.Wait(settled)
+		if err := agent.SetMetadata(map[string]string{"session_id": ""}); err != nil {
+			t.Fatal(err)
+		}
+		before := client.writes.Load()
+		fixture.Wait(time.Minute)
+		if writes := client.writes.Load() - before; writes > 20 {
+			t.Errorf("got %d renewals in a minute, want about 12", writes)
+		}
+	})
 }

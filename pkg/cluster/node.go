@@ -12,8 +12,6 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/siblings"
 	"github.com/nodelease/nodelease/pkg/snowflake"
-
-	gate "github.com/nodelease/nodelease/internal/text"
 )
 
 var (
@@ -56,6 +54,7 @@ type Node struct {
 	at        time.Time       // the time in the last heartbeat
 	confirmed time.Time       // the time in the last heartbeat that the backend recorded
 	sender    string          // the session in the last heartbeat
+	nudged    string          // the session for which a renewal was last asked for
 	seen      []Member        // the result of the last heartbeat
 	expired   time.Duration   // the last time that this node expired old records
 	published Versions        // this node's last publication
@@ -247,30 +246,31 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	if snap.Warning != nil {
 		n.warn("cluster heartbeat", snap.Warning)
 	}
-	state, err := n.observe(v.self, sent, snap)
+	state, replaced, err := n.observe(v.self, sent, snap)
 	if err != nil {
 		return err
 	}
-	n.lookForNamesake(state)
+	n.lookForNamesake(state, replaced)
 	n.tellKnown(one, state)
 	n.expire(one)
 	return nil
 }
 
 // observe applies the result of a session's heartbeat, unless the result is too old to
-// count: the process may have been frozen since it sent the heartbeat.
-func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State, error) {
+// count: the process may have been frozen since it sent the heartbeat. It also reports
+// whether another session has used this node's record since the last heartbeat.
+func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (s State, replaced bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.clock.Monotonic()
 	if !sender.Same(n.now.self) || now-sent > n.trust() {
-		return State{}, errLate
+		return State{}, false, errLate
 	}
 	changed := !sameSlice(snap.Members, n.seen) || n.seenBy != sender.SessionID
 	// A node that its own read lacks is not seen by others either, so the read does not
 	// count. Otherwise the node would be alone in its state, and would lead.
 	if changed && !snap.has(sender) {
-		return State{}, n.missing()
+		return State{}, false, n.missing()
 	}
 	if n.cfg.Agent == nil {
 		n.times.heard = max(n.times.heard, sent)
@@ -288,9 +288,23 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 	}
 	n.now.state.heard = snap.Heard
 	n.now.self.Heartbeat = time.Now()
+	// Without leases, all nodes with the same name share one record, whose version grows with
+	// each session.
+	//
+	// Invariant: a session that another one has replaced does not go on. Others have dropped it,
+	// and one of them may lead.
+	own := n.record
+	n.record = n.now.self
+	if n.cfg.Agent == nil && own.Version != 0 {
+		same := own.Same(n.record)
+		replaced = n.record.Version > own.Version+1 || same && n.record.Version != own.Version
+		if replaced && same {
+			return n.now.state, true, n.rotateLocked()
+		}
+	}
 	close(n.turned)
 	n.turned = make(chan struct{})
-	return n.now.state, nil
+	return n.now.state, replaced, nil
 }
 
 // missing returns the error for a read that lacks this node.
@@ -299,40 +313,6 @@ func (n *Node) missing() error {
 		return fmt.Errorf("cluster: the backend recorded the heartbeat of %q, but its members lack this session: does another process have the same name?", n.cfg.Name)
 	}
 	return fmt.Errorf("cluster: the lease of %q has this session, but the members of cluster %q that the coordinator reads lack it: give the coordinator the table of the lease, unless the node ID was freed just now", n.cfg.Name, n.cfg.Cluster)
-}
-
-// lookForNamesake warns if another session with this node's name is seen for longer than
-// a predecessor of this node could be.
-func (n *Node) lookForNamesake(s State) {
-	self := n.Self()
-	before := n.record
-	n.record = self
-	others := s.members
-	// Without leases, all nodes with the same name share one record. If the record's
-	// version has grown although this session has not changed, another session has used
-	// the name since the last heartbeat.
-	if n.cfg.Agent == nil && before.Same(self) && before.Version != 0 && before.Version != self.Version {
-		others = []Member{{Name: self.Name, SessionID: "unknown"}}
-	}
-	for _, m := range others {
-		if m.Name != self.Name || m.Same(self) {
-			continue
-		}
-		now := n.clock.Monotonic()
-		n.met = now
-		if n.namesake == 0 {
-			n.namesake = now
-		} else if now-n.namesake > 2*n.cfg.Timeout {
-			n.cfg.Logger.Warn("two live processes have the same name: give each its own", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "other_session", gate.Session(m.SessionID))
-			n.namesake = now
-		}
-		return
-	}
-	// The other process may send no heartbeat between two of this node's heartbeats, so a
-	// single heartbeat without a namesake proves nothing.
-	if n.clock.Monotonic()-n.met > n.cfg.Timeout {
-		n.namesake = 0
-	}
 }
 
 // expire makes the backend delete old records, at most once per expireEvery, or after a

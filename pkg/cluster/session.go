@@ -145,7 +145,12 @@ func (n *Node) renewal() error {
 		}
 	}
 	if l.Metadata[metaSession] != n.now.self.SessionID {
-		n.cfg.Agent.RenewNow()
+		// Invariant (liveness): this asks for one renewal only. If something else has removed the
+		// session from the lease, further ones would lack it, too, and follow each other at once.
+		if n.nudged != n.now.self.SessionID {
+			n.nudged = n.now.self.SessionID
+			n.cfg.Agent.RenewNow()
+		}
 		return errUnrecorded
 	}
 	n.times.heard = max(n.times.heard, sent)

@@ -120,6 +120,43 @@ func TestNamesakesWithoutLeases(t *testing.T) {
 	}
 }
 
+// Two live processes with the same name replace each other's sessions, so neither leads. The
+// first stops when it finds its record replaced, at its next heartbeat at the latest.
+func TestNamesakesDoNotLead(t *testing.T) {
+	alone := func(t *testing.T, open func() cluster.Coordinator) {
+		first, b := join(t, open(), "same"), join(t, open(), "b")
+		fixture.Wait(2 * settled)
+		if leader(first) != "same" {
+			t.Fatalf("%q leads, want the first", leader(first))
+		}
+		second := join(t, open(), "same")
+		fixture.Wait(2 * timeout / 5) // a heartbeat
+		for range 60 {
+			fixture.Wait(time.Second)
+			for what, n := range map[string]*cluster.Node{"first": first, "second": second} {
+				if m, ok := n.Leader(); ok && m.Same(n.Self()) {
+					t.Fatalf("the %s believes that it leads, and b that %q does", what, leader(b))
+				}
+			}
+		}
+		if leader(b) != "b" {
+			t.Errorf("%q leads, want b", leader(b))
+		}
+	}
+	t.Run("memory", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			c := clustertest.NewMemory()
+			alone(t, func() cluster.Coordinator { return c })
+		})
+	})
+	t.Run("table", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			tab := newTable(t, 0)
+			alone(t, func() cluster.Coordinator { return dynamocoordinator.New(tab.Client("table"), tab.Name) })
+		})
+	})
+}
+
 // An outage is logged with one line when it begins, one line per minute while it lasts,
 // and one line when it is over.
 func TestAnOutageIsFewLines(t *testing.T) {

@@ -89,7 +89,7 @@ func (c *Coordinator) digestOf(m cluster.Member) *digest {
 // all reads every member with strongly consistent reads.
 func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time, timeout time.Duration) ([]cluster.Member, error) {
 	oldest := now.Add(-timeout)
-	members, err := c.nodes(ctx, clusterName, oldest)
+	members, err := c.nodes(ctx, clusterName, now, oldest)
 	if err != nil {
 		return nil, err
 	}

@@ -50,10 +50,18 @@ func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 		return err
 	}
 	delete(values, ":oldest")
-	values[":zero"], values[":one"] = num(0), num(1)
-	item, err = c.update(ctx, partition, node,
-		"SET heartbeat_at = :now, member_name = :name, metadata = :metadata, session_id = :session, version = if_not_exists(version, :zero) + :one",
-		"attribute_not_exists(session_id) OR (session_id <> :session AND NOT heartbeat_at BETWEEN :now AND :ahead)", values)
+	values[":zero"], values[":one"], values[":most"] = num(0), num(1), num(maxVersion-1)
+	const (
+		set  = "SET heartbeat_at = :now, member_name = :name, metadata = :metadata, session_id = :session, version = "
+		next = "(attribute_not_exists(session_id) OR (session_id <> :session AND NOT heartbeat_at BETWEEN :now AND :ahead)) AND "
+	)
+	item, err = c.update(ctx, partition, node, set+"if_not_exists(version, :zero) + :one", next+"(attribute_not_exists(version) OR version BETWEEN :zero AND :most)", values)
+	// Invariant (liveness): a version that no member wrote keeps its name out of no cluster. The
+	// next one is the time, since others may know any that sessions have counted to.
+	if item == nil && err == nil {
+		delete(values, ":one")
+		item, err = c.update(ctx, partition, node, set+":now", next+"attribute_exists(version) AND NOT version BETWEEN :zero AND :most", values)
+	}
 	if item == nil && err == nil {
 		return fmt.Errorf("%w: %q was silent for longer than %v, or its record has a heartbeat of %s or later: after a clock was set back, wait until it has caught up", cluster.ErrDropped, m.Name, b.Timeout, protocol.Stamp(b.At))
 	}
@@ -76,13 +84,20 @@ func nodeOf(clusterName string, item attributes) (cluster.Member, bool) {
 	return m, m.SessionID != "" && m.Validate() == nil
 }
 
+// ahead reports whether a heartbeat is so far ahead that the next session of its name replaces
+// it: a clock was wrong.
+//
+// Invariant (liveness): such a record is no member, because it may be of one that has ended, and
+// would lead for as long as its time is ahead.
+func ahead(heartbeat, now time.Time) bool { return heartbeat.After(now.Add(cluster.MaxClockBack)) }
+
 // nodes reads the members without a lease.
-func (c *Coordinator) nodes(ctx context.Context, clusterName string, oldest time.Time) (members []cluster.Member, err error) {
+func (c *Coordinator) nodes(ctx context.Context, clusterName string, now, oldest time.Time) (members []cluster.Member, err error) {
 	for item, err := range c.query(ctx, clusterName+"#node") {
 		if err != nil {
 			return nil, err
 		}
-		if m, ok := nodeOf(clusterName, item); ok && !m.Heartbeat.Before(oldest) {
+		if m, ok := nodeOf(clusterName, item); ok && !m.Heartbeat.Before(oldest) && !ahead(m.Heartbeat, now) {
 			members = append(members, m)
 		}
 	}
@@ -92,13 +107,14 @@ func (c *Coordinator) nodes(ctx context.Context, clusterName string, oldest time
 // Expire implements [cluster.Coordinator]. It expires members without a lease; the reaper
 // expires leases. The items stay in the table, with their versions.
 func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.Duration) error {
-	oldest := time.Now().Add(-age)
+	now := time.Now()
+	oldest := now.Add(-age)
 	for item, err := range c.query(ctx, clusterName+"#node") {
 		if err != nil {
 			return err
 		}
-		session := text(item["session_id"])
-		if session == "" || !time.UnixMilli(number(item["heartbeat_at"])).Before(oldest) {
+		session, last := text(item["session_id"]), time.UnixMilli(number(item["heartbeat_at"]))
+		if session == "" || !last.Before(oldest) && !ahead(last, now) {
 			continue
 		}
 		values := attributes{":session": str(session)}

@@ -3,6 +3,8 @@ package dynamocoordinator_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -186,4 +188,57 @@ func TestBrokenRecordIsReplaced(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A record whose version was broken by hand keeps its name only until the next session, whose
+// version is higher than any that sessions have counted to.
+func TestBrokenVersionIsReplaced(t *testing.T) {
+	for name, broken := range map[string]types.AttributeValue{
+		"no number": &types.AttributeValueMemberS{Value: "7"}, "too high": n(math.MaxInt64), "negative": n(-7),
+	} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				tab := newTable(t)
+				c := dynamocoordinator.New(tab.Client("a"), tab.Name)
+				beat(t, c, "a", false)
+				tab.set(t, "orders#node", tab.nodeOf(t, "a"), "version", broken)
+				var version int64
+				for i := range 3 {
+					fixture.Wait(time.Second)
+					next := member("a")
+					next.SessionID = fmt.Sprint("the next session ", i)
+					snap, err := c.Heartbeat(t.Context(), cluster.Beat{Self: next, At: time.Now(), Timeout: timeout})
+					if err != nil || len(snap.Members) != 1 || !snap.Members[0].Same(next) {
+						t.Fatalf("got %+v, %v, want the next session", snap.Members, err)
+					}
+					if got := snap.Members[0].Version; got < 1000 || i > 0 && got != version+1 {
+						t.Errorf("session %d: got version %d after %d", i, got, version)
+					}
+					version = snap.Members[0].Version
+				}
+			})
+		})
+	}
+}
+
+// A record that a clock left which was an hour ahead is no member, so the cluster has a leader
+// although its writer has ended. Expire forgets it.
+func TestRecordFarAheadIsNoMember(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t)
+		c := dynamocoordinator.New(tab.Client("a"), tab.Name)
+		beat(t, c, "gone", false)
+		node := tab.nodeOf(t, "gone")
+		tab.set(t, "orders#node", node, "heartbeat_at", n(time.Now().Add(time.Hour).UnixMilli()))
+		snap, err := c.Heartbeat(t.Context(), cluster.Beat{Self: member("a"), At: time.Now(), Timeout: timeout})
+		if err != nil || len(snap.Members) != 1 {
+			t.Errorf("got %+v, %v, want a only", snap.Members, err)
+		}
+		if err := c.Expire(t.Context(), "orders", 24*time.Hour); err != nil {
+			t.Error(err)
+		}
+		if item := tab.get(t, "orders#node", node); item["session_id"] != nil {
+			t.Errorf("the record was not forgotten: %v", item)
+		}
+	})
 }

@@ -25,12 +25,13 @@ import (
 //   - Rows whose heartbeat has become older than the time-out since the previous one.
 //
 // All rows are read at the first heartbeat, when the time-out has changed, when no
-// heartbeat has succeeded for a time-out (rows may have been deleted since), when
-// transaction numbers have become lower (after a change of the server), and every ten
-// minutes.
+// heartbeat has succeeded for a time-out (rows may have been deleted since), when another
+// server answers or transaction numbers have become lower, and every ten minutes.
 type view struct {
 	reading chan struct{} // has room for one heartbeat at a time
 	timeout time.Duration
+	session string    // the last session that was recorded
+	server  time.Time // when the server was started that answered the last heartbeat
 	cursor  int64     // the oldest open transaction
 	silent  time.Time // heartbeats before this time were too old, by the server's clock
 	read    time.Time // when all rows were read
@@ -55,6 +56,9 @@ const readAll = 10 * time.Minute
 //
 // Invariant (liveness): the row of a newer lease keeps an older one out only until it has had
 // no heartbeat for MaxClockBack. In a pool that was seeded again, all versions are older.
+//
+// Invariant: the cursor of one server counts on no other one. A standby that replaces its
+// server may lack the last transactions, and gives their numbers to others.
 //
 // Each part reads a range of an index. If since is 0, all live members are read.
 const heartbeat = `
@@ -81,17 +85,17 @@ WITH beat AS (
 		AND ($11::timestamptz IS NULL OR clock_timestamp() <= $11)
 	RETURNING m.key, m.name, m.node_id, m.session_id, m.version, m.metadata
 ), now AS MATERIALIZED (
-	SELECT horizon, cursor, CASE WHEN $9 <= cursor AND $10 > horizon - $8::interval THEN $9 ELSE 0 END AS since FROM (
+	SELECT horizon, cursor, CASE WHEN $13 = pg_postmaster_start_time() AND $9 <= cursor AND $10 > horizon - $8::interval THEN $9 ELSE 0 END AS since FROM (
 		SELECT clock_timestamp() - $8::interval AS horizon, txid_snapshot_xmin(txid_current_snapshot()) AS cursor
 	) AS now
 )
-SELECT key, name, node_id, session_id, version, metadata, true, horizon, cursor, since FROM beat, now
+SELECT key, name, node_id, session_id, version, metadata, true, horizon, cursor, since, pg_postmaster_start_time() FROM beat, now
 UNION ALL
-SELECT key, name, node_id, session_id, version, metadata, m.heartbeat >= (SELECT horizon FROM now), NULL, 0, 0 FROM nodelease_members AS m
+SELECT key, name, node_id, session_id, version, metadata, m.heartbeat >= (SELECT horizon FROM now), NULL, 0, 0, NULL FROM nodelease_members AS m
 WHERE cluster = $1 AND key <> $2 AND revision >= (SELECT since FROM now)
 	AND ((SELECT since FROM now) > 0 OR m.heartbeat >= (SELECT horizon FROM now))
 UNION ALL
-SELECT key, '', 0, '', 0, NULL, false, NULL, 0, 0 FROM nodelease_members AS m
+SELECT key, '', 0, '', 0, NULL, false, NULL, 0, 0, NULL FROM nodelease_members AS m
 WHERE cluster = $1 AND key <> $2 AND m.heartbeat >= $10 AND m.heartbeat < (SELECT horizon FROM now) AND (SELECT since FROM now) > 0`
 
 // Heartbeat implements [cluster.Coordinator]. The Heartbeat of all members is a lower
@@ -121,7 +125,21 @@ func (c *Coordinator) viewOf(m cluster.Member) *view {
 	return c.views[key]
 }
 
+// heartbeat sends a heartbeat, and the first heartbeat of a session twice.
+//
+// Invariant: a session is recorded before it reads the others. The statement that records it
+// sees the table as it was before. So of two sessions that begin at once, one sees the other.
 func (v *view) heartbeat(ctx context.Context, db DB, b cluster.Beat) (cluster.Snapshot, error) {
+	snap, err := v.beat(ctx, db, b)
+	if err == nil && v.session != b.Self.SessionID {
+		v.session = b.Self.SessionID
+		snap, err = v.beat(ctx, db, b)
+	}
+	return snap, err
+}
+
+// beat sends one statement, and returns its answer.
+func (v *view) beat(ctx context.Context, db DB, b cluster.Beat) (cluster.Snapshot, error) {
 	m := b.Self
 	if m.NodeID == cluster.NoNodeID {
 		m.Version = 1
@@ -145,7 +163,7 @@ func (v *view) heartbeat(ctx context.Context, db DB, b cluster.Beat) (cluster.Sn
 		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: %w: %q was silent for longer than %v, or its lease is older than the one recorded", cluster.ErrDropped, m.Name, b.Timeout)
 	}
 	v.take(changes, changes[own].since == 0)
-	v.cursor, v.silent = changes[own].cursor, *changes[own].horizon
+	v.cursor, v.silent, v.server = changes[own].cursor, *changes[own].horizon, *changes[own].server
 	v.now, v.heard = v.silent.Add(b.Timeout), time.Now()
 	return cluster.Snapshot{Members: v.members, Heard: v.silent}, nil
 }
@@ -181,13 +199,13 @@ func (v *view) ask(ctx context.Context, db DB, m cluster.Member) (changes []chan
 	if err != nil {
 		return nil, -1, err
 	}
-	rows, err := db.Query(ctx, heartbeat, m.Cluster, m.Key(), m.Name, m.NodeID, m.SessionID, m.Version, m.Metadata, v.timeout, v.cursor, v.silent, late, cluster.MaxClockBack)
+	rows, err := db.Query(ctx, heartbeat, m.Cluster, m.Key(), m.Name, m.NodeID, m.SessionID, m.Version, m.Metadata, v.timeout, v.cursor, v.silent, late, cluster.MaxClockBack, v.server)
 	if err != nil {
 		return nil, -1, err
 	}
 	changes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (change, error) {
 		o, metadata := change{Member: cluster.Member{Cluster: m.Cluster}}, []byte(nil)
-		err := row.Scan(&o.key, &o.Name, &o.NodeID, &o.SessionID, &o.Version, &metadata, &o.alive, &o.horizon, &o.cursor, &o.since)
+		err := row.Scan(&o.key, &o.Name, &o.NodeID, &o.SessionID, &o.Version, &metadata, &o.alive, &o.horizon, &o.cursor, &o.since, &o.server)
 		// Invariant (liveness): a row whose metadata no node writes ends no heartbeat. It is no
 		// member.
 		o.alive = o.alive && json.Unmarshal(metadata, &o.Metadata) == nil
@@ -201,8 +219,9 @@ type change struct {
 	cluster.Member
 	key           string
 	alive         bool
-	horizon       *time.Time // only in the member's own row
+	horizon       *time.Time // only in the member's own row, like server
 	cursor, since int64
+	server        *time.Time
 }
 
 // take updates the view. If nothing has changed, members stays the same slice, which shows

@@ -109,13 +109,46 @@ func TestHeartbeat(t *testing.T) {
 	db := open(t)
 	for name, test := range map[string]func(*testing.T, *pgxpool.Pool){
 		"reads changes": readsChanges, "sees a late commit": seesALateCommit, "notices silence": noticesSilence, "reads all again": readsAllAgain, "is the first read": isALook,
-		"passes broken rows": passesBrokenRows,
+		"passes broken rows": passesBrokenRows, "joins before it reads": joinsBeforeItReads,
 	} {
 		t.Run(name, func(t *testing.T) {
 			exec(t, db, "TRUNCATE nodelease_members")
 			test(t, db)
 		})
 	}
+}
+
+// Of two sessions that begin at once, one sees the other. Otherwise both could see the
+// other's predecessor, and WaitKnown would return although one of them still does.
+func joinsBeforeItReads(t *testing.T, db *pgxpool.Pool) {
+	look(t, New(db), node("restarted")) // the predecessor
+	exec(t, db, "CREATE FUNCTION wait_for_lock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$")
+	exec(t, db, "CREATE TRIGGER wait BEFORE INSERT ON nodelease_members FOR EACH ROW WHEN (NEW.key = '@new') EXECUTE FUNCTION wait_for_lock()")
+	t.Cleanup(func() {
+		_, _ = db.Exec(context.WithoutCancel(t.Context()), "DROP FUNCTION wait_for_lock() CASCADE")
+	})
+	lock := begin(t, db)
+	exec(t, lock, "SELECT pg_advisory_xact_lock(7)")
+	c := newClient(t, db)
+	fresh := make(chan cluster.Snapshot, 1)
+	go func() {
+		snap, err := c.Heartbeat(t.Context(), cluster.Beat{Self: node("new"), Timeout: timeout})
+		if err != nil {
+			t.Error(err)
+		}
+		fresh <- snap
+	}()
+	c.backends(t, 1, "wait_event = 'advisory'") // it has begun to read, and is not recorded yet
+	again := node("restarted")
+	again.SessionID = "session after the restart"
+	mine := look(t, New(db), again)
+	if err := lock.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := (<-fresh).Members; !has(mine, "new") && !slices.ContainsFunc(got, again.Same) {
+		t.Errorf("the new member sees %v, and the restarted one %v: want one to see the other", got, mine)
+	}
+	c.close(t)
 }
 
 // Rows whose JSON was broken by hand end no heartbeat, and no read of the known versions.
@@ -154,7 +187,7 @@ func readsChanges(t *testing.T, db *pgxpool.Pool) {
 		members int
 		same    bool // the list is the same slice as before
 	}{
-		{"the first read", func() {}, 8193, 8193, false},
+		{"the first read, and the read after it was recorded", func() {}, 8193 + 1, 8193, false},
 		// When self read the rows, the transaction that recorded self had not ended. So
 		// the next read begins at the revision of this transaction. It leaves out self's
 		// own row.
@@ -243,6 +276,30 @@ func readsAllAgain(t *testing.T, db *pgxpool.Pool) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+// moved is a database that another server replaces.
+type moved struct{ DB }
+
+// A server that replaces another one may lack its last transactions, and may have given their
+// numbers to others. So a member reads all rows again when another server answers, also if
+// that one has counted further.
+func TestFailover(t *testing.T) {
+	first, second := open(t), open(t)
+	db := &moved{first}
+	c, self := New(db), node("self")
+	look(t, New(first), node("lost"))
+	if got := look(t, c, self); !has(got, "lost") {
+		t.Fatalf("got %v, want lost in it", got)
+	}
+	look(t, New(second), node("new"))
+	exec(t, second, `DO $$ BEGIN
+		FOR i IN 1..(SELECT 100 + GREATEST(0, `+strconv.FormatInt(c.viewOf(self).cursor, 10)+` - txid_current())) LOOP PERFORM txid_current(); COMMIT; END LOOP;
+	END $$`)
+	db.DB = second
+	if got := look(t, c, self); !has(got, "new") || has(got, "lost") {
+		t.Errorf("after the server was replaced: got %v, want self and new", got)
 	}
 }
 

@@ -2,10 +2,11 @@
 // has a PostgreSQL server and no lease table, or if membership must not depend on the
 // members' clocks: all times are compared by the server's clock.
 //
-// A heartbeat is one statement. It records the heartbeat, and reads the members that have
-// joined, changed or fallen silent since the previous heartbeat. So its cost grows with
-// the number of these changes, not with the size of the cluster. If a member also has a
-// lease, each heartbeat is a write in addition to the renewals.
+// A heartbeat is one statement, and the first heartbeat of a session two. It records the
+// heartbeat, and reads the members that have joined, changed or fallen silent since the
+// previous heartbeat. So its cost grows with the number of these changes, not with the size
+// of the cluster. If a member also has a lease, each heartbeat is a write in addition to the
+// renewals.
 package pgcoordinator
 
 import (

@@ -62,7 +62,12 @@ var clusterMutants = []mutant{
 		var cancel`, `	if false {
 		var cancel`, discoveryOwn},
 	{"cluster: a node looks before it is recorded", "pkg/cluster/session.go", `	if l.Metadata[metaSession] != n.now.self.SessionID {
-		n.cfg.Agent.RenewNow()
+		// Invariant (liveness): this asks for one renewal only. If something else has removed the
+		// session from the lease, further ones would lack it, too, and follow each other at once.
+		if n.nudged != n.now.self.SessionID {
+			n.nudged = n.now.self.SessionID
+			n.cfg.Agent.RenewNow()
+		}
 		return errUnrecorded
 	}
 `, ``, clusterOwn},
@@ -79,6 +84,7 @@ var clusterMutants = []mutant{
 		if _`, `	if false {
 		if _`, clusterOwn},
 	{"cluster: a dropped session still leads in its state", "pkg/cluster/leader.go", `	if n.seenBy != n.now.self.SessionID {`, `	if false {`, clusterOwn},
+	{"cluster: a session that another one replaced goes on", "pkg/cluster/node.go", `if replaced && same {`, `if replaced && same && own.Version < 0 {`, clusterOwn},
 	{"cluster: a read that lacks its reader counts", "pkg/cluster/node.go", `changed && !snap.has(sender)`, `changed && false`, clusterOwn},
 	{"cluster: a late answer counts", "pkg/cluster/node.go", `!sender.Same(n.now.self) || now-sent > n.trust()`, `!sender.Same(n.now.self) || sent > now`, clusterOwn},
 	{"cluster: a suspended machine was not silent", "pkg/cluster/node.go", `clock: snowflake.SystemClock(), turned`, `clock: struct{ clock }{snowflake.SystemClock()}, turned`, tableOwn},
@@ -98,11 +104,16 @@ var clusterMutants = []mutant{
 	{"cluster: a session begins at the time of the previous one", "pkg/cluster/node.go", `n.at.Add(time.Millisecond), v.self`, `n.at, v.self`, clusterOwn},
 	{"cluster: a heartbeat from the future stays", tableNodes, `OR heartbeat_at > :ahead)`, `OR :ahead < :now)`, tableOwn},
 	{"cluster: a broken time keeps its name out", tableNodes, `NOT heartbeat_at BETWEEN :now AND :ahead`, `(heartbeat_at < :now OR heartbeat_at > :ahead)`, tableOwn},
+	{"cluster: a broken version keeps its name out", tableNodes, `AND NOT version BETWEEN :zero AND :most`, `AND version BETWEEN :zero AND :most`, tableOwn},
+	{"cluster: a record far ahead is a member", tableNodes, `.Before(oldest) && !ahead(m.Heartbeat, now) {`, `.Before(oldest) {`, tableOwn},
+	{"cluster: a record far ahead is never forgotten", tableNodes, `.Before(oldest) && !ahead(last, now) {`, `.Before(oldest) {`, tableOwn},
 	{"cluster: a broken publication stays", tableKnown, `NOT (version > :version OR (version = :version AND revision >= :revision))`, `attribute_not_exists(version) OR version < :version OR (version = :version AND revision < :revision)`, tableOwn},
 	{"cluster: a clock that was an hour ahead is kept", "pkg/cluster/node.go", `n.confirmed.Sub(wall) > MaxClockBack+time.Second {`, `n.at.IsZero() {`, "./pkg/cluster"},
 	{"cluster: a heartbeat that did not arrive sets the time back", "pkg/cluster/node.go", `n.confirmed.Sub(wall) >`, `n.at.Sub(wall) >`, "./pkg/cluster"},
 	{"cluster: a clock that is set back drops its member", "pkg/cluster/node.go", `	if n.at.Before(wall) || n.confirmed.Sub(wall) > MaxClockBack+time.Second {`, `	if wall != n.at {`, clusterOwn},
-	{"cluster: a refused heartbeat is no error", tableNodes, `	if item == nil && err == nil {`, `	if false {`, tableOwn},
+	{"cluster: a refused heartbeat is no error", tableNodes, `	if item == nil && err == nil {
+		return`, `	if false {
+		return`, tableOwn},
 	{"cluster: a heartbeat counts from its arrival", tableNodes, `":now": num(b.At.UnixMilli()), ":name"`, `":now": num(time.Now().UnixMilli()), ":name"`, tableOwn},
 	{"cluster: names of the past end a cluster", tableFile, `return item["version"] != nil && item["session_id"] == nil`, `return item["version"] == nil && item["session_id"] == nil`, tableOwn},
 	{"cluster: a failed node stays in its lease", "pkg/cluster/close.go", `SetMetadata(map[string]string{metaNode: "", metaSession: ""})`, `SetMetadata(map[string]string{"has_left": "1"})`, clusterOwn},
@@ -118,6 +129,12 @@ var clusterMutants = []mutant{
 	{"cluster: no event when the leader becomes unknown", "pkg/cluster/session.go", `	close(n.turned)
 	n.turned = make(chan struct{})
 `, ``, clusterOwn},
+	{"cluster: a node has ended before its session is removed", "pkg/cluster/close.go", `	n.err = err
+`, `	n.err = err
+	close(n.done)
+	close := func(chan struct{}) {}
+`, clusterOwn},
+	{"cluster: a removed session causes a storm of renewals", "pkg/cluster/session.go", `if n.nudged != n.now.self.SessionID {`, `if n.nudged != "-" {`, clusterOwn},
 	{"cluster: listeners outlive the node", "pkg/cluster/close.go", `	close(n.done)
 	n.cancel()`, `	close(n.done)`, clusterOwn},
 	{"cluster: Goexit goes unnoticed", "pkg/cluster/listener.go", `err := errGoexit //`, `err := error(nil) //`, clusterOwn},
@@ -169,6 +186,7 @@ var clusterMutants = []mutant{
 		return nil, nil
 	}
 	if false {`, pgOwn},
+	{"postgres: a session reads before it is recorded", pgBeat, `if err == nil && v.session != b.Self.SessionID {`, `if err == nil && v.session == "" && v.reading == nil {`, pgOwn},
 	{"postgres: a dropped session is recorded", pgBeat, `WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)`, `WHERE true`, pgOwn},
 	{"postgres: an older lease's heartbeat is recorded", pgBeat, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version AND`, `AND NOT (false AND excluded.version < m.version AND`, pgOwn},
 	{"postgres: an older lease is kept out forever", pgBeat, ` AND m.heartbeat >= clock_timestamp() - GREATEST($8::interval, $12::interval))`, ` AND $12::interval IS NOT NULL)`, pgOwn},
@@ -183,7 +201,8 @@ var clusterMutants = []mutant{
 	{"postgres: nobody falls silent", pgBeat, `AND (SELECT since FROM now) > 0`, `AND false`, pgOwn},
 	{"postgres: another session is no change", pgBeat, `WHEN (m.name, m.node_id, m.session_id, m.metadata) = (excluded.name, excluded.node_id, excluded.session_id, excluded.metadata)`, `WHEN (m.name, m.node_id, m.metadata) = (excluded.name, excluded.node_id, excluded.metadata)`, pgOwn},
 	{"postgres: a member that was suspended reads changes alone", pgBeat, `AND $10 > horizon - $8::interval THEN`, `THEN`, pgOwn},
-	{"postgres: another server's transactions are newer", pgBeat, `CASE WHEN $9 <= cursor AND`, `CASE WHEN`, pgOwn},
+	{"postgres: another server's transactions are newer", pgBeat, `AND $9 <= cursor AND`, `AND`, pgOwn},
+	{"postgres: the transactions of a server that was replaced count", pgBeat, `WHEN $13 = pg_postmaster_start_time()`, `WHEN $13 <= pg_postmaster_start_time() + interval '1 year'`, pgOwn},
 	{"postgres: a late publication replaces a newer one", pgFile, `WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`, `WHERE true`, pgOwn},
 	{"postgres: a publication of an earlier pool stays", pgFile, `AND m.version = excluded.version)`, `AND false)`, pgOwn},
 	{"postgres: a late publication of an earlier holder replaces a newer one", pgFile, `AND m.version = excluded.version)`, `)`, pgOwn},

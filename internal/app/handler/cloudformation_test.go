@@ -152,6 +152,10 @@ func changed(t *testing.T, name, url, request, physical string, props map[string
 		e["PhysicalResourceId"] = physical
 	}
 	for k, v := range props {
+		if k == "OldFloor" {
+			e["OldResourceProperties"].(map[string]any)["Floor"] = v
+			continue
+		}
 		e["ResourceProperties"].(map[string]any)[k] = v
 	}
 	text, err := json.Marshal(e)
@@ -166,7 +170,7 @@ func changed(t *testing.T, name, url, request, physical string, props map[string
 func TestBootstrapMoves(t *testing.T) {
 	logs(t)
 	c := newCloudformation(t)
-	soon := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	for i, step := range []struct {
 		physical string
 		props    map[string]any
@@ -175,11 +179,13 @@ func TestBootstrapMoves(t *testing.T) {
 	}{
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users"}, "new ID space", "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": ""}, "set Floor", "nodelease/nodelease/orders"},
-		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": "1767225600000"}, "new ID space", "nodelease/nodelease/orders"}, // the floor is the same as before
+		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": "1767225600000"}, "new ID space", "nodelease/nodelease/orders"},                                         // the floor is the same as before
+		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": soon.Format(time.RFC3339), "OldFloor": soon.UnixMilli()}, "new ID space", "nodelease/nodelease/orders"}, // also in another form
+		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": "2025-06-01T00:00:00Z"}, "more than 30 days ago", "nodelease/nodelease/orders"},
 		{"nodelease/other/orders", map[string]any{"Pool": "users"}, "new ID space", "nodelease/other/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Table": "other"}, `this function manages table "nodelease"`, "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Table": "nodelease"}, "", "nodelease/nodelease/orders"},
-		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": soon}, "", "nodelease/nodelease/users"},
+		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": soon.Format(time.RFC3339)}, "", "nodelease/nodelease/users"},
 		{"nodelease/nodelease/users", map[string]any{"Pool": "orders"}, "", "nodelease/nodelease/orders"}, // a rollback
 	} {
 		store := leasetest.NewMemory("orders", 512)

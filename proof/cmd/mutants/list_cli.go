@@ -79,4 +79,5 @@ var cliMutants = []mutant{
 				return err
 			}`, cliOwn},
 	{"cli: reap hides that forged items may not be noticed", "cmd/nodelease/reap.go", `if strings.HasPrefix(r.Message, "reap: ") {`, `if strings.HasPrefix(r.Message, "") {`, cliOwn},
+	{"cli: two leases have one deadline file", "cmd/nodelease/exec.go", `file != "" && version != "" {`, `file != "" && version == file {`, cliOwn},
 }

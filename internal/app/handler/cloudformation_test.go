@@ -88,6 +88,30 @@ func TestBootstrapAnswersAgain(t *testing.T) {
 	}
 }
 
+// If CloudFormation is not reached for a while, the answer is sent until it is, or until the
+// function's time is up. One that is refused is not sent for long.
+func TestBootstrapAnswersAfterAnOutage(t *testing.T) {
+	logs(t)
+	const sent = 9
+	for status, want := range map[int]int64{http.StatusServiceUnavailable: sent, http.StatusForbidden: attempts} {
+		var asked atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if asked.Add(1) < sent {
+				w.WriteHeader(status)
+			}
+		}))
+		t.Cleanup(server.Close)
+		t.Cleanup(http.DefaultClient.CloseIdleConnections)
+		t.Setenv("AWS_ENDPOINT_URL", server.URL)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		_, err := (&Bootstrap{Table: "nodelease", Store: leasetest.NewMemory("", 0)}).Handle(ctx, event(t, "bootstrap-create", server.URL))
+		if (err == nil) != (want == sent) || asked.Load() != want {
+			t.Errorf("status %d: %v after %d requests, want %d", status, err, asked.Load(), want)
+		}
+	}
+}
+
 // An answer that hangs is given up in time for another attempt.
 func TestBootstrapAnswersAgainAfterSilence(t *testing.T) {
 	logs(t)

@@ -63,7 +63,7 @@ func TestReapClearsEntries(t *testing.T) {
 	}
 }
 
-// What reap has freed, and what it could not compare, is shown even if the entries of services
+// reap shows which node IDs it has freed, and what it could not compare, even if the entries of services
 // cannot be cleared.
 func TestReapReportsBeforeItFails(t *testing.T) {
 	client := dynamotest.Embedded(t)

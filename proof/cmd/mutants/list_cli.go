@@ -80,4 +80,5 @@ var cliMutants = []mutant{
 			}`, cliOwn},
 	{"cli: reap hides that forged items may not be noticed", "cmd/nodelease/reap.go", `if strings.HasPrefix(r.Message, "reap: ") {`, `if strings.HasPrefix(r.Message, "") {`, cliOwn},
 	{"cli: two leases have one deadline file", "cmd/nodelease/exec.go", `file != "" && version != "" {`, `file != "" && version == file {`, cliOwn},
+	{"cli: a raise that was cut off is silent", "cmd/nodelease/raise.go", `if c.Pool.Pool != "" {`, `if c.Pool.Pool == "" {`, cliOwn},
 }

@@ -97,6 +97,23 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
+// The alarm on expired leases goes off when a fleet crashes that holds a small part of a large pool.
+func TestExpiredAlarmOfAFewHolders(t *testing.T) {
+	stack := newStack(t, "")
+	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
+		p.Pools = []nodepool.PoolProps{
+			{Name: "narrow", Size: 65536, Layout: "wide16", Narrow: true, Expect: 200}, {Name: "few", Size: 1024, Expect: 6}, {Name: "full", Size: 1024},
+		}
+	}))
+	want := map[string]float64{"narrow": 10, "few": 1, "full": 52}
+	for id, a := range template(t, stack).all("AWS::CloudWatch::Alarm") {
+		pool, ok := strings.CutSuffix(strings.TrimPrefix(id[:len(id)-8], "Nodes"), "expired")
+		if ok && a.Properties["Threshold"] != want[pool] {
+			t.Errorf("%s: got a threshold of %v expired leases, want %v", pool, a.Properties["Threshold"], want[pool])
+		}
+	}
+}
+
 // A pool of one node ID, such as that of a leader, is full while all is well. No alarm is on.
 func TestNoAlarmOfAFullPoolOfOne(t *testing.T) {
 	stack := newStack(t, "")

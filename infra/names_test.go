@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/nodelease/nodelease/infra/nodepool"
@@ -60,6 +61,10 @@ func TestRenamedAtSynth(t *testing.T) {
 			if len(tt.want) > 0 {
 				wantRefused(t, stack, tt.want...)
 				return
+			}
+			warned := len(*assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"), assertions.Match_StringLikeRegexp(jsii.String("accepted because of its Floor, until .*make the context value")))) > 0
+			if byFloor := name == "added with a Floor"; warned != byFloor {
+				t.Errorf("got a warning that the name is not declared: %v, want %v", warned, byFloor)
 			}
 			if seeds := template(t, stack).all("Custom::NodeleasePool"); len(seeds) != len(tt.pools) {
 				t.Errorf("%d pools are seeded, want %d", len(seeds), len(tt.pools))

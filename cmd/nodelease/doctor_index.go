@@ -8,7 +8,8 @@ import (
 )
 
 // checkIndex checks that the table's index names the pool, and with --repair adds it.
-// Nothing but nodelease pools and shell completion depends on the index.
+// Nothing but nodelease pools, shell completion and the bootstrap function, which finds renamed
+// pools there, depends on the index.
 func (d *doctor) checkIndex(ctx context.Context) {
 	names, err := leasepool.Names(ctx, d.store)
 	switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/cmd/nodelease/internal/supervise"
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -61,6 +62,12 @@ func newExec(g *globals) *cobra.Command {
 			}
 			if file == "" {
 				file = os.Getenv(deadlineVariable)
+				// Invariant (S2): a deadline file has one writer. The variable may come from an exec that has
+				// started this one, whose program would take the deadline of this lease for its own.
+				if version := os.Getenv("NODELEASE_VERSION"); file != "" && version != "" {
+					return usagef("%s is %s, the file of the lease that this command itself runs with (version %s): give the program a file of its own with --deadline-file, or unset the variable",
+						deadlineVariable, text.Line(file), text.Line(version))
+				}
 			}
 			return runExec(cmd, g, t, short, grace, file, args)
 		},

@@ -86,6 +86,11 @@ func newRaise(g *globals) *cobra.Command {
 			c, err := pool.Raise(cmd.Context(), until)
 			done()
 			if err != nil {
+				// Invariant (S1): nobody takes a pool for raised that is raised in part. Its other node IDs have
+				// forgotten what was reserved since the backup.
+				if c.Pool.Pool != "" {
+					_ = say(cmd.ErrOrStderr(), text.Sprintf("pool %s is raised in part only (%s): run it again before any process starts\n", g.pool, count(c.Raised, "node ID", "node IDs")))
+				}
 				return err
 			}
 			if g.json {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +41,7 @@ func newReap(g *globals) *cobra.Command {
 				return err
 			}
 			pool := leasepool.Open(store, g.pool)
-			pool.Logger = slog.New(slog.DiscardHandler) // this command prints the report
+			pool.Logger = slog.New(unreported{g.log.Handler()})
 			done := progressOn(cmd.ErrOrStderr(), pool, "reading")
 			defer done()
 			ask := func(due []int) error {
@@ -60,22 +62,34 @@ func newReap(g *globals) *cobra.Command {
 				r, err = lookAgain(cmd.Context(), cmd.ErrOrStderr(), asked)
 			}
 			done()
+			// Invariant: what this run has freed or found is shown even if it fails later.
+			if err != nil && len(r.Freed) == 0 {
+				return err
+			}
 			if err == nil && !t.dry {
 				client, table := store.Table()
 				r.Cleared, err = discovery.Sweep(cmd.Context(), discovery.NewTable(client, table), g.pool)
 			}
-			if err != nil {
-				return err
-			}
 			if g.json {
-				return writeJSON(cmd.OutOrStdout(), r)
+				return cmp.Or(writeJSON(cmd.OutOrStdout(), r), err)
 			}
-			return say(cmd.OutOrStdout(), reaped(g, r))
+			return cmp.Or(say(cmd.OutOrStdout(), reaped(g, r)), err)
 		},
 	}
 	t.register(cmd)
 	cmd.Flags().BoolVar(&once, "no-wait", false, "scan once and exit: a later run frees the leases that are still unchanged")
 	return cmd
+}
+
+// unreported logs what the report of a run does not have.
+type unreported struct{ slog.Handler }
+
+// Handle implements [slog.Handler].
+func (u unreported) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "reap: ") { // this command prints it
+		return nil
+	}
+	return u.Handler.Handle(ctx, r)
 }
 
 // asking is a reaper that asks before it frees.

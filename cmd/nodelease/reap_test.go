@@ -2,16 +2,22 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/discovery"
@@ -54,6 +60,51 @@ func TestReapClearsEntries(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q, want %q; %s", step.args, code, stdout, step.want, stderr)
 		}
 		_ = agent.Close()
+	}
+}
+
+// reap shows which node IDs it has freed, and what it could not compare, even if the entries of services
+// cannot be cleared.
+func TestReapReportsBeforeItFails(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
+	w.seed("orders", 4)
+	hour := time.Now().Add(-time.Hour)
+	w.put(number(1, hour, nil))
+	w.put(number(2, hour.Add(90*time.Minute), nil))
+	args := []string{"reap", "--yes", "--no-wait", "--table", w.table, "--pool", "orders", "--endpoint"}
+	if code, _, stderr := call(append(args, *client.Options().BaseEndpoint)...); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	store := lease.NewDynamoDB(client, w.table)
+	m, err := store.ReaperMemory(t.Context(), "orders")
+	if err == nil {
+		m.Look.Ended = m.Look.Ended.Add(-time.Hour)
+		_, err = store.WriteReaperMemory(t.Context(), protocol.Remember{Pool: "orders", Seen: m.Revision, New: "later", Look: m.Look})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := url.Parse(*client.Options().BaseEndpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onward := httputil.NewSingleHostReverseProxy(to)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		query := strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".Query")
+		if text := string(body); query && (strings.Contains(text, "orders#registered") || strings.Contains(text, "orders#reaper")) {
+			w.WriteHeader(400)
+			_, _ = w.Write([]byte(`{"__type":"com.amazonaws.dynamodb.v20120810#AccessDeniedException","message":"User: me is not authorized"}`))
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		onward.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	code, stdout, stderr := call(append(args, proxy.URL)...)
+	if code != codeError || stdout != "2 node IDs held, 1 due, 1 freed; due: node ID 1\n" || !strings.Contains(stderr, "forged items may not be noticed") {
+		t.Errorf("exit code %d, %q, want %d and what was freed; %q, want a warning", code, stdout, codeError, stderr)
 	}
 }
 

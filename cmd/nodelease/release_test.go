@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -47,5 +49,37 @@ func TestReleaseOfALaterVersion(t *testing.T) {
 		if n := writes.Load(); code != c.code || !strings.Contains(stdout+stderr, c.want) || n != 0 {
 			t.Errorf("%s: got exit code %d, %q and %d writes, want %d, %q and none", c.args, code, stdout+stderr, n, c.code, c.want)
 		}
+	}
+}
+
+// A raise that was cut off says that the pool must not be used yet. The error alone only says why.
+func TestRaiseThatIsNotComplete(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
+	w.seed("orders", 4)
+	to, err := url.Parse(aws.ToString(client.Options().BaseEndpoint))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var raised atomic.Int64
+	proxy := httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "UpdateItem") && bytes.Contains(body, []byte("orders#0")) && raised.Add(1) > 2 {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(`{"__type":"com.amazonaws.dynamodb.v20120810#AccessDeniedException","message":"not authorized"}`))
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	args := []string{"raise", "--yes", "--table", w.table, "--pool", "orders", "--endpoint", server.URL}
+	if code, _, stderr := call(args...); code != codeAccess || !strings.Contains(stderr, "pool orders is raised in part only (2 node IDs): run it again before any process starts") {
+		t.Errorf("got exit code %d, %q, want %d and the number of node IDs", code, stderr, codeAccess)
+	}
+	raised.Store(-10)
+	if code, stdout, stderr := call(args...); code != 0 || strings.Contains(stderr, "in part") {
+		t.Errorf("got exit code %d, %q, %q, want 0", code, stdout, stderr)
 	}
 }

@@ -100,8 +100,9 @@ func (p *Pool) alarms() []alarm {
 			p.gauge("Braked", "Maximum"), atLeast, 1, 5, ignore},
 		// Within five periods the reaper frees the node ID of a task that died. If this many node IDs stay expired, a
 		// fleet is crashing or cannot renew.
+		// Invariant: the alarm of a fleet that crashes can go off. A share of all node IDs may be more than its tasks hold.
 		{name + "-expired", fmt.Sprintf("Pool %s: %v %% of the node IDs have a lease that expired: tasks crash, or cannot renew", name, props.ExpiredAlarm),
-			p.gauge("Expired", "Minimum"), atLeast, math.Max(1, math.Ceil(float64(p.props.usable())*props.ExpiredAlarm/100)), 5, ignore},
+			p.gauge("Expired", "Minimum"), atLeast, math.Max(1, math.Ceil(float64(p.props.expected())*props.ExpiredAlarm/100)), 5, ignore},
 		{name + "-no-data", fmt.Sprintf("Pool %s: it is no longer measured, so that no other alarm of the pool can go off", name),
 			p.gauge("Capacity", "SampleCount"), below, 1, 5, isGap},
 	}...)

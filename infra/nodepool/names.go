@@ -44,9 +44,15 @@ func (n *NodePool) checkNames() {
 	}
 	was := all[path]
 	for _, p := range n.props.Pools {
-		known := slices.Contains(was.Pools, p.Name) && was.Table == n.props.TableName
+		if slices.Contains(was.Pools, p.Name) && was.Table == n.props.TableName {
+			continue
+		}
 		// Invariant (S1): an old Floor is no answer. The pool may have had it under its old name already.
-		if known || p.Floor.After(time.Now().Add(-oldFloor)) {
+		if p.Floor.After(time.Now().Add(-oldFloor)) {
+			// Invariant: no app that has been deployed is refused later without a warning.
+			awscdk.Annotations_Of(n).AddWarningV2(jsii.String("nodelease:names:"+p.Name), jsii.String(fmt.Sprintf(
+				"pool %q of %s is not among the names of the context value %s, and is accepted because of its Floor, until %s. When it is deployed, make the context value %s",
+				p.Name, path, namesContext, p.Floor.Add(oldFloor).UTC().Format(time.RFC3339), want)))
 			continue
 		}
 		n.problems.addf("pool %q of %s, in the table %s, is not among the names that are deployed, which the context value %s has: table %s with the pools %q. "+

@@ -76,8 +76,9 @@ type Props struct {
 	// or more is in use. Leave room for a rolling deploy, in which the old and the new fleet hold node IDs at once. Defaults to 80.
 	UtilizationAlarm float64
 
-	// ExpiredAlarm is the share of a pool's usable node IDs, in percent above 0 and up to 100. An alarm goes off when the leases of that share
-	// or more, but of at least one node ID, are expired and have not been freed by the reaper for five measurements. Defaults to 5.
+	// ExpiredAlarm is the share of a pool's usable node IDs, or of the PoolProps.Expect that are held at once, in percent above 0 and up to 100.
+	// An alarm goes off when the leases of that share or more, but of at least one node ID, are expired and have not been freed by the reaper for
+	// five measurements. Set Expect in a pool that is mostly empty, since the alarm could not go off otherwise. Defaults to 5.
 	ExpiredAlarm float64
 
 	// ExhaustionAlarm is a time, from 1 minute to 24 hours, and at least Every. An alarm goes off when for ten measurements in a row, at the rate
@@ -169,3 +170,11 @@ func (p Props) withDefaults() Props {
 
 // usable returns how many node IDs of the pool can be leased.
 func (p PoolProps) usable() int { return p.Size - p.ExcludeBelow }
+
+// expected returns how many node IDs of the pool are held at once, or can be if that is not known.
+func (p PoolProps) expected() int {
+	if p.Expect > 0 {
+		return p.Expect
+	}
+	return p.usable()
+}

@@ -30,8 +30,8 @@ func indexNode(pool string) string {
 	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:])>>11, 10)
 }
 
-// RecordPool adds a pool to the table's index. The call may be repeated. Only the lists
-// that people read depend on the index.
+// RecordPool adds a pool to the table's index. The call may be repeated. The lists
+// that people read depend on the index, and the bootstrap function, which finds renamed pools there.
 func (d *DynamoDB) RecordPool(ctx context.Context, pool string) error {
 	if err := CheckPoolName(pool); err != nil {
 		return err

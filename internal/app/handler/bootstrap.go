@@ -104,8 +104,12 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 // reserved. A pool that already exists, such as one to which a rollback returns, is
 // accepted: it keeps its reservations.
 func (b *Bootstrap) mayMove(ctx context.Context, e cfn.Event, r request) error {
-	given := e.ResourceProperties["Floor"]
-	if text, _ := given.(string); text != "" && given != e.OldResourceProperties["Floor"] {
+	// Invariant (S1): neither an old Floor is an answer, nor the earlier one in another form.
+	var before moment
+	if text, err := json.Marshal(e.OldResourceProperties["Floor"]); err != nil || before.UnmarshalJSON(text) != nil {
+		before = moment{}
+	}
+	if r.recent() && !time.Time(r.Floor).Equal(time.Time(before)) {
 		return nil
 	}
 	if missing, err := b.missing(ctx, r.Pool); err != nil || !missing {
@@ -113,7 +117,7 @@ func (b *Bootstrap) mayMove(ctx context.Context, e cfn.Event, r request) error {
 	}
 	return fmt.Errorf("this update moves %s to table %q, pool %q, which is a new ID space: processes of the old one can make IDs until their reservations end, "+
 		"and a pool seeded now could make equal ones. Keep the table's and the pool's name; or stop the old fleet and set Floor to a time after its last ID; "+
-		"or set Floor to a time after all reservations of the old pool (nodelease list shows them)", e.PhysicalResourceID, b.Table, r.Pool)
+		"or set Floor to a time after all reservations of the old pool (nodelease list shows them). A Floor of more than %d days ago is no answer", e.PhysicalResourceID, b.Table, r.Pool, oldFloor/(24*time.Hour))
 }
 
 // missing reports whether the pool does not exist in the table.
@@ -128,9 +132,12 @@ func (b *Bootstrap) missing(ctx context.Context, pool string) (bool, error) {
 	return false, err
 }
 
-// oldFloor is the age from which a Floor is no answer to a refusal of mayAdd. It leaves time
-// for a deployment that goes from stage to stage.
+// oldFloor is the age from which a Floor is no answer to a refusal of mayMove or mayAdd. It
+// leaves time for a deployment that goes from stage to stage.
 const oldFloor = 30 * 24 * time.Hour
+
+// recent reports whether the request has a Floor that can be an answer to a refusal.
+func (r request) recent() bool { return time.Time(r.Floor).After(time.Now().Add(-oldFloor)) }
 
 // mayAdd refuses to seed a new pool without a new Floor if the table has a pool that the
 // stack no longer declares, because the new pool may be a renamed one: CloudFormation sends
@@ -139,7 +146,7 @@ const oldFloor = 30 * 24 * time.Hour
 func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
 	// Invariant (S1): an old Floor is no answer. The pool may have had it under its old name already,
 	// and a Create, unlike an Update, does not tell.
-	if len(b.Pools) == 0 || time.Time(r.Floor).After(time.Now().Add(-oldFloor)) {
+	if len(b.Pools) == 0 || r.recent() {
 		return nil
 	}
 	if missing, err := b.missing(ctx, r.Pool); err != nil || !missing {
@@ -230,7 +237,13 @@ func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, e
 		}
 		return c, err
 	})
-	if err == nil { // a fleet may start before the reaper's first run
+	if err == nil {
+		// Invariant (S1): the table's index has every pool of the stack. mayAdd finds a renamed one there,
+		// and a task without permission to write the index may have seeded it.
+		if failed := pool.Record(ctx); failed != nil {
+			logger(ctx).Warn("the pool was not added to the table's index, so that renaming it may not be noticed; the next update tries again", "pool", r.Pool, "error", failed.Error())
+		}
+		// A fleet may start before the reaper's first run.
 		if _, failed := pool.Tend(ctx); failed != nil {
 			logger(ctx).Warn("the table was not vouched for; the reaper's next run tries again", "pool", r.Pool, "error", failed.Error())
 		}

@@ -81,30 +81,39 @@ func shorten(err error) string {
 }
 
 const (
-	// attempts is how often a response is sent at most.
+	// attempts is how often a response is sent at least, if it does not arrive.
 	attempts = 5
 	// attemptLimit is the longest time for one attempt.
 	attemptLimit = 5 * time.Second
+	// lastAttempt is how long before the end of the function's time no more attempts are made.
+	lastAttempt = time.Second
 )
 
-// send sends the response, with several attempts until the function's time is up. Without
-// an answer, a deployment waits for its own time-out.
+// refusedError is an answer to a response that another attempt would get too, for example because
+// its URL has expired.
+type refusedError struct{ status int }
+
+func (e refusedError) Error() string { return fmt.Sprintf("it answered with status %d", e.status) }
+
+// send sends the response until it arrives, or is refused, or the function's time is up.
 func send(ctx context.Context, to string, r *cfn.Response) (err error) {
-	for n := range attempts {
+	end, timed := ctx.Deadline()
+	for n := 0; ; n++ {
 		// Invariant: no attempt takes the time of those that follow, even if it hangs.
 		limit := attemptLimit
-		if end, ok := ctx.Deadline(); ok {
-			limit = min(limit, time.Until(end)/time.Duration(attempts-n))
+		if timed {
+			limit = min(limit, time.Until(end)/attempts)
 		}
 		if err = sendOnce(ctx, limit, to, r); err == nil {
 			return nil
 		}
 		logger(ctx).Warn("CloudFormation was not reached", "error", err.Error())
-		if protocol.Pause(ctx, protocol.Backoff(n)) != nil {
-			break
+		// Invariant: a response is sent for as long as there is time. Without it, the deployment waits for
+		// its own time-out, and is then rolled back.
+		if n+1 >= attempts && (!timed || time.Until(end) < lastAttempt || errors.As(err, new(refusedError))) || protocol.Pause(ctx, protocol.Backoff(n)) != nil {
+			return err
 		}
 	}
-	return err
 }
 
 // sendOnce does what cfn.Response.Send does, which has no time limit.
@@ -124,10 +133,13 @@ func sendOnce(ctx context.Context, limit time.Duration, to string, r *cfn.Respon
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answered with status %d", res.StatusCode)
+	switch {
+	case res.StatusCode == http.StatusOK:
+		return nil
+	case res.StatusCode >= 400 && res.StatusCode < 500:
+		return refusedError{res.StatusCode}
 	}
-	return nil
+	return fmt.Errorf("it answered with status %d", res.StatusCode)
 }
 
 // responseHost matches the hosts to which CloudFormation wants answers sent: its own bucket

@@ -88,6 +88,30 @@ func TestBootstrapAnswersAgain(t *testing.T) {
 	}
 }
 
+// If CloudFormation is not reached for a while, the answer is sent until it is, or until the
+// function's time is up. One that is refused is not sent for long.
+func TestBootstrapAnswersAfterAnOutage(t *testing.T) {
+	logs(t)
+	const sent = 9
+	for status, want := range map[int]int64{http.StatusServiceUnavailable: sent, http.StatusForbidden: attempts} {
+		var asked atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if asked.Add(1) < sent {
+				w.WriteHeader(status)
+			}
+		}))
+		t.Cleanup(server.Close)
+		t.Cleanup(http.DefaultClient.CloseIdleConnections)
+		t.Setenv("AWS_ENDPOINT_URL", server.URL)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		_, err := (&Bootstrap{Table: "nodelease", Store: leasetest.NewMemory("", 0)}).Handle(ctx, event(t, "bootstrap-create", server.URL))
+		if (err == nil) != (want == sent) || asked.Load() != want {
+			t.Errorf("status %d: %v after %d requests, want %d", status, err, asked.Load(), want)
+		}
+	}
+}
+
 // An answer that hangs is given up in time for another attempt.
 func TestBootstrapAnswersAgainAfterSilence(t *testing.T) {
 	logs(t)
@@ -152,6 +176,10 @@ func changed(t *testing.T, name, url, request, physical string, props map[string
 		e["PhysicalResourceId"] = physical
 	}
 	for k, v := range props {
+		if k == "OldFloor" {
+			e["OldResourceProperties"].(map[string]any)["Floor"] = v
+			continue
+		}
 		e["ResourceProperties"].(map[string]any)[k] = v
 	}
 	text, err := json.Marshal(e)
@@ -166,7 +194,7 @@ func changed(t *testing.T, name, url, request, physical string, props map[string
 func TestBootstrapMoves(t *testing.T) {
 	logs(t)
 	c := newCloudformation(t)
-	soon := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	for i, step := range []struct {
 		physical string
 		props    map[string]any
@@ -175,11 +203,13 @@ func TestBootstrapMoves(t *testing.T) {
 	}{
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users"}, "new ID space", "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": ""}, "set Floor", "nodelease/nodelease/orders"},
-		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": "1767225600000"}, "new ID space", "nodelease/nodelease/orders"}, // the floor is the same as before
+		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": "1767225600000"}, "new ID space", "nodelease/nodelease/orders"},                                         // the floor is the same as before
+		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": soon.Format(time.RFC3339), "OldFloor": soon.UnixMilli()}, "new ID space", "nodelease/nodelease/orders"}, // also in another form
+		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": "2025-06-01T00:00:00Z"}, "more than 30 days ago", "nodelease/nodelease/orders"},
 		{"nodelease/other/orders", map[string]any{"Pool": "users"}, "new ID space", "nodelease/other/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Table": "other"}, `this function manages table "nodelease"`, "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Table": "nodelease"}, "", "nodelease/nodelease/orders"},
-		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": soon}, "", "nodelease/nodelease/users"},
+		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": soon.Format(time.RFC3339)}, "", "nodelease/nodelease/users"},
 		{"nodelease/nodelease/users", map[string]any{"Pool": "orders"}, "", "nodelease/nodelease/orders"}, // a rollback
 	} {
 		store := leasetest.NewMemory("orders", 512)

@@ -1,13 +1,18 @@
 package handler
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-lambda-go/cfn"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -72,6 +77,40 @@ func TestBootstrapRefusesARename(t *testing.T) {
 	}
 	if a := send("again", "", "invoices"); a.Status != cfn.StatusSuccess {
 		t.Errorf("a pool that exists: %+v", a)
+	}
+}
+
+// unindexed is a client of a role that may not write the table's index of pools.
+type unindexed struct{ *dynamodb.Client }
+
+func (c unindexed) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	if in.Key["pool_group"].(*types.AttributeValueMemberS).Value == protocol.PoolIndex {
+		return nil, &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized"}
+	}
+	return c.Client.UpdateItem(ctx, in, o...)
+}
+
+// A rename is noticed even if a task seeded the pool before the stack did, and could not add it
+// to the table's index.
+func TestBootstrapRefusesARenameOfAPoolThatATaskSeeded(t *testing.T) {
+	logs(t)
+	cf, client := newCloudformation(t), dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	if _, err := leasepool.Open(lease.NewDynamoDB(unindexed{client}, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 1024}); err != nil {
+		t.Fatal(err)
+	}
+	for i, pool := range []string{"orders", "invoices"} {
+		e := created(t, cf.URL, table)
+		e["RequestId"], e["ResourceProperties"].(map[string]any)["Pool"] = pool, pool
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &Bootstrap{Table: table, Store: lease.NewDynamoDB(client, table), Pools: []Spec{{Pool: pool, Size: 1024}}}
+		_, _ = b.Handle(t.Context(), text) // the answer has the error
+		if a := cf.answer(t); (a.Status == cfn.StatusFailed) != (i == 1) {
+			t.Errorf("the stack has %s: %+v, want only the rename refused", pool, a)
+		}
 	}
 }
 

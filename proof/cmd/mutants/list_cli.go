@@ -65,4 +65,20 @@ var cliMutants = []mutant{
 	{"cli: doctor replaces the policy of another fix", "cmd/nodelease/doctor_table.go", `crc32.ChecksumIEEE([]byte(policy))`, `crc32.ChecksumIEEE([]byte(d.table))`, cliOwn},
 	{"cli: doctor deletes the replica of its own Region", "cmd/nodelease/doctor_table.go", `if name := aws.ToString(r.RegionName); name != own {`, `if name := aws.ToString(r.RegionName); name != "" || name != own {`, cliOwn},
 	{"cli: a fixed node ID takes flags of a lease", "cmd/nodelease/fixed.go", `if leased.Lookup(f.Name) != nil ||`, `if leased.Lookup(f.Name) != nil && f.Name != "max-ttl" ||`, cliOwn},
+	{"cli: reap hides what it freed if it fails later", "cmd/nodelease/reap.go", `if err != nil && len(r.Freed) == 0 {
+				return err
+			}
+			if err == nil && !t.dry {
+				client, table := store.Table()
+				r.Cleared, err = discovery.Sweep(cmd.Context(), discovery.NewTable(client, table), g.pool)
+			}`, `if err == nil && !t.dry {
+				client, table := store.Table()
+				r.Cleared, err = discovery.Sweep(cmd.Context(), discovery.NewTable(client, table), g.pool)
+			}
+			if err != nil {
+				return err
+			}`, cliOwn},
+	{"cli: reap hides that forged items may not be noticed", "cmd/nodelease/reap.go", `if strings.HasPrefix(r.Message, "reap: ") {`, `if strings.HasPrefix(r.Message, "") {`, cliOwn},
+	{"cli: two leases have one deadline file", "cmd/nodelease/exec.go", `file != "" && version != "" {`, `file != "" && version == file {`, cliOwn},
+	{"cli: a raise that was cut off is silent", "cmd/nodelease/raise.go", `if c.Pool.Pool != "" {`, `if c.Pool.Pool == "" {`, cliOwn},
 }

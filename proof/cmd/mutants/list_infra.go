@@ -6,6 +6,8 @@ const infraOwn = "./infra"
 var infraMutants = []mutant{
 	{"a table that lists itself counts as replicated", store, `if own == "" || aws.ToString(r.RegionName) != own {`, `if own == "" || aws.ToString(r.RegionName) != own || own != "" {`, leaseOwn},
 	{"the synthesis lets an old floor rename a pool", "infra/nodepool/names.go", `p.Floor.After(time.Now().Add(-oldFloor))`, `!p.Floor.IsZero()`, infraOwn},
+	{"an app that a floor let through is refused without a warning", "infra/nodepool/names.go", `awscdk.Annotations_Of(n).AddWarningV2(jsii.String("nodelease:names:"+p.Name)`, `awscdk.Annotations_Of(n).AddInfoV2(jsii.String("nodelease:names:"+p.Name)`, infraOwn},
+	{"the alarm on expired leases needs more than a small fleet holds", "infra/nodepool/alarms.go", `float64(p.props.expected())`, `float64(p.props.usable())`, infraOwn},
 	{"two outputs have one key", "infra/nodepool/outputs.go", `other.outputPrefix() != n.outputPrefix()`, `n.outputPrefix() != ""`, infraOwn},
 	{"an alarm of a pool and a part of another have one ID", "infra/nodepool/validate.go", `if slices.Contains(poolPrefixes, pool.Name) {`, `if slices.Contains(poolPrefixes, "") {`, infraOwn},
 	{"a pool of one node ID has an alarm for its holder", "infra/nodepool/alarms.go", `if p.props.usable() == 1 {`, `if p.props.usable() == 0 {`, infraOwn},
@@ -31,4 +33,12 @@ var infraMutants = []mutant{
 	{"another table's name passes at synth", "infra/nodepool/names.go", `slices.Contains(was.Pools, p.Name) && was.Table == n.props.TableName`, `slices.Contains(was.Pools, p.Name)`, infraOwn},
 	{"two tables of one name pass", "infra/nodepool/names.go", `*s.Account() == *stack.Account() && *s.Region() == *stack.Region()`, `*s.Account() != *stack.Account()`, infraOwn},
 	{"Regions of one continent pass", "infra/nodepool/validate.go", `if set != nil && !slices.Contains(set, r) {`, `if set != nil && set[0][:2] != r[:2] {`, infraOwn},
+	{"a world has a mistyped part", "proof/internal/sim/parts.go", `	return left, err
+}
+
+// ParseParts`, `	_ = err
+	return left, nil
+}
+
+// ParseParts`, "./proof/internal/sim"},
 }

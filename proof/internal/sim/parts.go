@@ -85,6 +85,18 @@ func fewParts(seed uint64) map[string]bool {
 	return all
 }
 
+// leaveOut returns the parts without those of a list.
+func leaveOut(all map[string]bool, list string) (map[string]bool, error) {
+	if list == "" {
+		return all, nil
+	}
+	// Invariant: a mistyped part is refused. The run would be taken for one without the part.
+	out, err := ParseParts(list)
+	left := maps.Clone(all)
+	maps.DeleteFunc(left, func(name string, _ bool) bool { return out[name] })
+	return left, err
+}
+
 // ParseParts parses a list of parts, separated by commas.
 func ParseParts(list string) (map[string]bool, error) {
 	all := map[string]bool{}

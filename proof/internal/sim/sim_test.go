@@ -113,9 +113,9 @@ func planOf(t *testing.T, seed uint64) Plan {
 		p = p.With(fewParts(seed))
 	}
 	if *partList == "" {
-		left := maps.Clone(p.Parts)
-		for name := range strings.SplitSeq(*without, ",") {
-			delete(left, name)
+		left, err := leaveOut(p.Parts, *without)
+		if err != nil {
+			t.Fatal(err)
 		}
 		return p.With(left)
 	}
@@ -171,6 +171,19 @@ func TestParts(t *testing.T) {
 				t.Errorf("%s: has(%q): there is no such part", file, name[1])
 			}
 		}
+	}
+}
+
+// A mistyped part is refused by -without, as by -parts.
+func TestLeaveOut(t *testing.T) {
+	all := map[string]bool{"pauses": true, "steps": true, "sinks": true}
+	for list, want := range map[string]int{"": 3, "pauses": 2, "pauses,reaper,steps": 1} {
+		if left, err := leaveOut(all, list); err != nil || len(left) != want {
+			t.Errorf("without %q: got %v, %v, want %d parts", list, left, err, want)
+		}
+	}
+	if left, err := leaveOut(all, "pauses,step"); err == nil || !strings.Contains(err.Error(), `no part "step"`) {
+		t.Errorf("got %v, %v, want an error that names the part", left, err)
 	}
 }
 

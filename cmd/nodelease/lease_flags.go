@@ -153,7 +153,7 @@ func (t *terms) grace(asked time.Duration) (time.Duration, error) {
 		guard = min(2*time.Second, t.ttl/5)
 	}
 	span := t.ttl - guard // from the renewal to the deadline
-	// Invariant (liveness): the next renewal has come before SIGTERM, or it is late.
+	// Invariant (liveness): SIGTERM is not sent before the next renewal is due.
 	most := max(span-max(t.every(), t.ttl/3)-t.ttl/10, 0)
 	switch {
 	case asked == 0:

@@ -128,7 +128,7 @@ func (b *Bootstrap) missing(ctx context.Context, pool string) (bool, error) {
 	return false, err
 }
 
-// oldFloor is the age from which a Floor is no answer to a refusal of mayAdd. It leaves time
+// oldFloor is the age from which a Floor no longer satisfies mayAdd. It leaves time
 // for a deployment that goes from stage to stage.
 const oldFloor = 30 * 24 * time.Hour
 
@@ -137,8 +137,8 @@ const oldFloor = 30 * 24 * time.Hour
 // the Create of a new resource first, and the Delete of the old resource only later. See
 // mayMove for the consequences.
 func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
-	// Invariant (S1): an old Floor is no answer. The pool may have had it under its old name already,
-	// and a Create, unlike an Update, does not tell.
+	// Invariant (S1): an old Floor does not count. The pool may have had it under its old name already,
+	// and a Create, unlike an Update, does not show that.
 	if len(b.Pools) == 0 || time.Time(r.Floor).After(time.Now().Add(-oldFloor)) {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
 	return fmt.Errorf("pool %q is new, and table %q has the pools %q, which this stack does not declare. If it takes the place of one of them, it is a new ID space: "+
 		"processes of the old one can make IDs until their reservations end, and a pool seeded now could make equal ones. "+
 		"Keep the pool's name; or stop the old fleet and set Floor to a time after its last ID. If it has nothing to do with them, set Floor to the present time. "+
-		"A Floor of more than %d days ago is no answer, since the pool may have had it under its old name", r.Pool, b.Table, names, oldFloor/(24*time.Hour))
+		"A Floor of more than %d days ago does not count, since the pool may have had it under its old name", r.Pool, b.Table, names, oldFloor/(24*time.Hour))
 }
 
 // ensure brings the pool to the state that r declares, whether or not the pool exists.

@@ -153,7 +153,8 @@ func TestReplicaKey(t *testing.T) {
 	}
 }
 
-// AttachSidecar's container serves before the application starts, and stops after the application.
+// AttachSidecar's container serves before the application starts, and stops after the application, which finds it
+// in the variable that the clients read.
 func TestAttachSidecar(t *testing.T) {
 	stack := newStack(t, "")
 	pool := nodepool.New(stack, "Nodes", orders(nil)).Pool("orders")
@@ -166,7 +167,7 @@ func TestAttachSidecar(t *testing.T) {
 		text[c.(map[string]any)["Name"].(string)] = string(b)
 	}
 	for name, wants := range map[string][]string{
-		"app": {`"DependsOn":[{"Condition":"HEALTHY","ContainerName":"nodelease"}]`, `{"Name":"NODELEASE_URL","Value":"http://127.0.0.1:7000"}`, `"StopTimeout":60`},
+		"app": {`"DependsOn":[{"Condition":"HEALTHY","ContainerName":"nodelease"}]`, `{"Name":"NODELEASE_SIDECAR","Value":"http://127.0.0.1:7000"}`, `"StopTimeout":60`},
 		"nodelease": {`"Command":["serve","--listen","127.0.0.1:7000"]`, `["CMD","/nodelease","serve","--healthcheck","--listen","127.0.0.1:7000"]`, `"Essential":true`,
 			`"Memory":128`, `"ReadonlyRootFilesystem":true`, `"StopTimeout":60`, `{"Name":"NODELEASE_POOL","Value":"orders"}`, `"Name":"NODELEASE_TABLE"`},
 	} {
@@ -178,6 +179,16 @@ func TestAttachSidecar(t *testing.T) {
 	}
 	if strings.Contains(text["app"], "NODELEASE_TABLE") {
 		t.Errorf("the application gets a table: %s", text["app"])
+	}
+	for _, client := range []string{"examples/python/nodelease.py", "examples/node/nodelease.mjs", "clients/python/src/nodelease/_core.py",
+		"clients/javascript/src/index.js", "clients/java/core/src/main/java/dev/nodelease/Sidecar.java"} {
+		source, err := os.ReadFile("../" + client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(source), "NODELEASE_SIDECAR") {
+			t.Errorf("%s does not read NODELEASE_SIDECAR", client)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type pool struct {
 type phased struct {
 	*protocol.DynamoDB // embedded for all of its methods: eventually consistent pages, hint cards and verdicts
 	dead               atomic.Bool
+	released           atomic.Bool
 }
 
 func (s *phased) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
@@ -53,9 +54,18 @@ func (s *phased) Write(ctx context.Context, w protocol.Write) (protocol.Result, 
 	case protocol.Renew:
 		ctx = in(ctx, renewing)
 	case protocol.Release:
+		s.released.Store(true)
 		ctx = in(ctx, releasing)
 	}
 	return s.DynamoDB.Write(ctx, w)
+}
+
+// Note reads the note of waiting claimants, which an agent also does as a part of its release.
+func (s *phased) Note(ctx context.Context, pool string) (protocol.Note, error) {
+	if s.released.Load() {
+		ctx = in(ctx, releasing)
+	}
+	return s.DynamoDB.Note(ctx, pool)
 }
 
 // claim starts an agent as an application does, with all checks of a start.

@@ -117,6 +117,7 @@ func (r *report) markdown() string {
 		name := strings.TrimSuffix(u.name, ", in key order")
 		p("| %s | %.2f | %s | %s | %s | %s | %.2f | %s |", name, float64(u.renew.requests)/n, units[0], units[1], short(u.p50), short(u.p99), float64(u.release.requests)/k, units[2])
 	}
+	p("\nThe second request of our release reads the note of waiting claimants, for half a read unit.")
 	p("\nThe last comparison is with a plain `UpdateItem` that has a condition and whose answer is ignored. Each kind of write was sent 2,000 times, in turns, after 4,000 to warm up, since DynamoDB Local compiles the code for long expressions last. The medians are %s for the plain write, %s for our renewal (%.2f times as much), and %s for the write of our claim (%.2f times).", short(r.plain.bare), short(r.plain.renew), r.plain.ratio(), short(r.plain.claim), r.plain.claimRatio())
 	p("Our writes take longer because their expressions are longer, and because the answer has the item. From the item, a holder learns without a read whether an attempt whose answer was lost has succeeded.")
 

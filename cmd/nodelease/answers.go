@@ -125,8 +125,8 @@ func (a *answers) ready() {
 func (a *answers) giveUp(timeout time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// Invariant (liveness): only a silence that has lasted ends a command. An alarm that rang just
-	// when an answer arrived may come here after the next silence has begun.
+	// Invariant (liveness): only a silence of full length ends a command. A timer that fired just
+	// when an answer arrived may get here after the next silence has begun.
 	if a.end == nil || timeout == 0 && (a.since.IsZero() || time.Since(a.since) < a.limit) {
 		return // nothing may end the command, or an answer has just arrived
 	}

@@ -58,8 +58,8 @@ type typed struct {
 
 // Read implements [io.Reader].
 //
-// Invariant (liveness): no command waits for its user longer than its own time, and the
-// first Ctrl-C or SIGTERM ends the wait.
+// Invariant (liveness): no command waits for its user beyond its own time-out, and the first
+// Ctrl-C or SIGTERM ends the wait.
 func (r typed) Read(b []byte) (int, error) {
 	type result struct {
 		n   int

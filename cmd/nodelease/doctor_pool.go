@@ -264,10 +264,11 @@ func (d *doctor) checkReleases(l *listed) {
 	}
 }
 
-// checkOtherPools reports which pools of the table can make the same IDs. Nothing prevents
-// that, because IDs are unique only within a pool.
+// checkOtherPools reports which pools of the table can make the same IDs, or only those that
+// can make the same IDs as the pool that is checked. Nothing prevents that, because IDs are
+// unique only within a pool.
 func (d *doctor) checkOtherPools(ctx context.Context) {
-	pools, err := d.otherPools(ctx)
+	pools, unread, err := d.otherPools(ctx)
 	if err != nil {
 		d.add("other pools", skipped, "they can only be found by a Scan, which failed: "+brief(err), "")
 		return
@@ -285,16 +286,24 @@ func (d *doctor) checkOtherPools(ctx context.Context) {
 	case len(equal) > 0:
 		d.add("other pools", warning, "can make equal IDs: "+strings.Join(equal, ", ")+"; acceptable only if their IDs are never used together; otherwise seed one pool for both, or two pools without common node IDs, neither of them narrow",
 			(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --exclude-below M"))
-	default:
+	// Invariant (S1): only pools that were compared are said to make different IDs.
+	case len(unread) > 0:
+		d.add("other pools", skipped, "not compared, since their items cannot be read: "+strings.Join(unread, ", "), "")
+	case d.pool != "" && pools[d.pool] == nil:
+		d.add("other pools", skipped, d.pool+" has no item to compare with", "")
+	case d.pool == "":
 		d.add("other pools", fine, fmt.Sprintf("none of the table's %d can make the same ID as another", len(names)), "")
+	case len(names) == 1:
+		d.add("other pools", fine, d.pool+" is the only pool of the table", "")
+	default:
+		d.add("other pools", fine, fmt.Sprintf("none of the table's other %d can make the same ID as %s", len(names)-1, d.pool), "")
 	}
 }
 
 // otherPools reads every pool of the table, with those of its retired node IDs that are
-// still held. It skips an item that cannot be read: the check of that item's own pool
-// reports it.
-func (d *doctor) otherPools(ctx context.Context) (map[string]*overlap.Makers, error) {
-	pools := map[string]*overlap.Makers{}
+// still held. unread are the pools whose items cannot be read.
+func (d *doctor) otherPools(ctx context.Context) (pools map[string]*overlap.Makers, unread []string, err error) {
+	pools = map[string]*overlap.Makers{}
 	retiring := map[string][]int{}
 	pages := dynamodb.NewScanPaginator(d.client, &dynamodb.ScanInput{
 		TableName: &d.table, FilterExpression: aws.String("node_id = :pool OR attribute_exists(retired) AND attribute_exists(holder)"),
@@ -303,7 +312,7 @@ func (d *doctor) otherPools(ctx context.Context) (map[string]*overlap.Makers, er
 	for pages.HasMorePages() {
 		out, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, i := range out.Items {
 			key, ok := i["pool_group"].(*types.AttributeValueMemberS)
@@ -318,13 +327,16 @@ func (d *doctor) otherPools(ctx context.Context) (map[string]*overlap.Makers, er
 				}
 			} else if item, err := d.store.PoolItem(ctx, name); err == nil {
 				pools[name] = &overlap.Makers{Item: item}
+			} else if leasepool.CheckName(name) == nil {
+				unread = append(unread, name)
 			}
 		}
 	}
 	for name, m := range pools {
 		m.Retiring = retiring[name]
 	}
-	return pools, nil
+	slices.Sort(unread)
+	return pools, unread, nil
 }
 
 func numberIn(item map[string]types.AttributeValue, name string) int {

@@ -296,7 +296,7 @@ func TestDoctor(t *testing.T) {
 		{"two pools with separate node IDs", func(w *ward) {
 			w.seed("orders", 4)
 			w.seedAs("users", leasepool.Spec{Size: 8, ExcludeBelow: 4})
-		}, "other pools", fine, "none of the table's 2", ""},
+		}, "other pools", fine, "none of the table's other 1 can make the same ID as orders", ""},
 		{"two pools with separate node IDs, after the reaper", func(w *ward) {
 			w.seedAs("orders", leasepool.Spec{Size: 4})
 			w.seedAs("users", leasepool.Spec{Size: 8, ExcludeBelow: 4})
@@ -305,7 +305,17 @@ func TestDoctor(t *testing.T) {
 					w.t.Fatal(err)
 				}
 			}
-		}, "other pools", fine, "none of the table's 2", ""},
+		}, "other pools", fine, "none of the table's other 1 can make the same ID as orders", ""},
+		{"two other pools with equal node IDs", func(w *ward) {
+			w.seed("orders", 4)
+			w.seedAs("users", leasepool.Spec{Size: 8, ExcludeBelow: 4})
+			w.seedAs("more", leasepool.Spec{Size: 8, ExcludeBelow: 4})
+		}, "other pools", fine, "none of the table's other 2 can make the same ID as orders", ""},
+		{"two other pools with equal node IDs, before the seed", func(w *ward) { w.seed("users", 8); w.seed("more", 8) }, "other pools", skipped, "orders has no item to compare with", ""},
+		{"another pool that cannot be read", func(w *ward) {
+			w.seed("orders", 4)
+			w.put(map[string]any{"pool_group": "users", "node_id": -1})
+		}, "other pools", skipped, "not compared, since their items cannot be read: users", ""},
 		{"no Scan", func(w *ward) { w.denied = "Scan" }, "other pools", skipped, "AccessDeniedException", ""},
 	} {
 		onEach(t, test.name, func(t *testing.T, w *ward) {

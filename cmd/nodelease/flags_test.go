@@ -19,7 +19,7 @@ func TestFlagsPage(t *testing.T) {
 	flags := 0
 	add := func(command string, set *pflag.FlagSet) {
 		set.VisitAll(func(f *pflag.Flag) {
-			if f.Hidden || f.Name == "help" || f.Name == "version" {
+			if f.Hidden || f.Name == "help" {
 				return
 			}
 			flags++
@@ -28,7 +28,7 @@ func TestFlagsPage(t *testing.T) {
 			if f.Shorthand != "" {
 				flag = "-" + f.Shorthand + ", " + flag
 			}
-			if d := f.DefValue; d != "" && d != "0" && d != "0s" && d != "false" && d != "[]" && !strings.Contains(meaning, "default") {
+			if d := f.DefValue; d != "" && d != "0" && d != "0s" && d != "false" && d != "[]" && !strings.Contains(meaning, "(default") {
 				meaning += " (default: `" + d + "`)"
 			}
 			fmt.Fprintf(&table, "| %s | `%s` | %s |\n", command, flag, strings.ReplaceAll(meaning, "|", `\|`))

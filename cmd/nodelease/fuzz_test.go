@@ -18,7 +18,7 @@ func idle(cmd *cobra.Command) {
 	}
 }
 
-// No arguments cause a panic, and wrong arguments are reported as such, with the usage.
+// Arguments never cause a panic, and wrong arguments are reported as such, with the usage.
 func FuzzArguments(f *testing.F) {
 	for _, args := range []string{
 		"", "demo", "demo --size 7 --json", "demo --ttl=-3s", "list --table t --pool p", "list --table", "seed --size x", "reap -h", "help seed",

@@ -86,7 +86,7 @@ func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 
 // endings describe in words how a lease ended.
 var endings = map[lease.Ending]string{
-	lease.EndReleased: "it released the node ID", lease.EndExpired: "it stopped renewing", lease.EndFreed: "an operator or a raise freed it",
+	lease.EndReleased: "it released the node ID", lease.EndExpired: "it stopped renewing", lease.EndFreed: "an operator, a raise or a copy of its process freed it",
 }
 
 // began returns when a session began. A session's ID is a UUIDv7, made for each claim, so

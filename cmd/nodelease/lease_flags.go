@@ -20,7 +20,7 @@ type terms struct {
 }
 
 func (t *terms) register(f *pflag.FlagSet) {
-	f.DurationVar(&t.ttl, "ttl", lease.DefaultTTL, "length of the lease, 5s to 24h, from 1s with --guard and --claim-guard: how long the node ID of a dead process rests")
+	f.DurationVar(&t.ttl, "ttl", lease.DefaultTTL, "length of a lease that has not grown, 5s to 24h, from 1s with --guard and --claim-guard: how long the node ID of a dead process rests")
 	f.DurationVar(&t.renewEvery, "renew-every", 0, "time between renewals, at most half of --ttl (default: a third of --ttl)")
 	f.DurationVar(&t.guard, "guard", 0, "how long before the lease could expire its holder stops relying on it (default: a fifth of --ttl, at most 2s)")
 	f.DurationVar(&t.claimGuard, "claim-guard", 0, "how long after its expiry another holder's lease is not claimed (default: a tenth of --ttl, at most 1s)")
@@ -153,7 +153,7 @@ func (t *terms) grace(asked time.Duration) (time.Duration, error) {
 		guard = min(2*time.Second, t.ttl/5)
 	}
 	span := t.ttl - guard // from the renewal to the deadline
-	// Invariant (liveness): the next renewal has come before SIGTERM, or it is late.
+	// Invariant (liveness): SIGTERM is not sent before the next renewal is due.
 	most := max(span-max(t.every(), t.ttl/3)-t.ttl/10, 0)
 	switch {
 	case asked == 0:

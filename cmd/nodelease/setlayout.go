@@ -10,10 +10,10 @@ import (
 func newSetLayout(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set-layout LAYOUT",
-		Short: "Correct the layout of a pool's IDs, before any of its node IDs is used",
-		Long: "Set the layout of all IDs of a pool. Once a node ID of the pool has been claimed, the layout is final, since IDs of it\n" +
-			"may exist, and IDs of two layouts can be equal. In that case seed another pool with the right layout. Run it again if it was\n" +
-			"interrupted: no process can begin to make IDs until it has finished.\n\nLayouts:\n" + describeLayouts(),
+		Short: "Set the layout of a pool's IDs, or correct it before any of its node IDs is used",
+		Long: "Set the layout of all IDs of a pool. If the pool has a layout, it can be corrected only until a node ID of the pool has\n" +
+			"been claimed, since IDs of it may exist then, and IDs of two layouts can be equal. In that case seed another pool with the\n" +
+			"right layout. Run it again if it was interrupted: no process can begin to make IDs until it has finished.\n\nLayouts:\n" + describeLayouts(),
 		Example:           "  nodelease set-layout wide16 --table leases --pool orders",
 		ValidArgsFunction: cobra.FixedCompletions(leasepool.LayoutNames(), cobra.ShellCompDirectiveNoFileComp),
 		Args: func(_ *cobra.Command, args []string) error {

@@ -58,8 +58,8 @@ func counted(out io.Writer, g *globals, s leasepool.Stats) text.Safe {
 	}{
 		{lease.Held, s.Held, "a process holds it and renews in time"},
 		{lease.Free, s.Free, "can be claimed now"},
-		{lease.Expired, s.Expired, "not renewed in time; can be claimed once its reserved time has passed"},
-		{lease.Cooling, s.Cooling, "no holder; rests until its reserved time has passed"},
+		{lease.Expired, s.Expired, "not renewed in time; can be claimed now"},
+		{lease.Cooling, s.Cooling, "no live holder; rests until its reserved time has passed"},
 		{lease.Retired, s.Retired, "out of use"},
 	} {
 		b.Printf("%s\n", folded(out, text.Sprintf("  %s %6d  %s", stateInk(c.state).of("%-8s", c.state), c.n, faint.of("%s", c.means)), 19))

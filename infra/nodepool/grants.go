@@ -22,7 +22,7 @@ var tableActions = map[string][]string{
 }
 
 // GrantLease lets the grantee hold leases of this pool, but of no other pool in the table. It also lets the grantee read how the table replicates,
-// which an agent checks at start. If this app cannot change the role (it is of another account, or was imported as immutable), the synthesis
+// which an agent checks at start. If this app cannot change the role (it belongs to another account, or was imported as immutable), the synthesis
 // reports that, with the statements that the role needs. After attaching them to the role, call GrantedElsewhere.
 func (p *Pool) GrantLease(grantee awsiam.IGrantable) awsiam.Grant {
 	n := p.nodes

@@ -16,7 +16,7 @@ import (
 
 // Attributes name a table and pools that another stack, app or repository owns.
 type Attributes struct {
-	// TableArn is the owning stack's output TableArn. If the table is of another account, that account has to give the roles access: see
+	// TableArn is the owning stack's output TableArn. If the table belongs to another account, that account has to give the roles access: see
 	// Pool.GrantAccess.
 	TableArn string
 

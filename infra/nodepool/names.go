@@ -22,7 +22,7 @@ type deployed struct {
 	Pools []string `json:"pools"`
 }
 
-// oldFloor is the age from which a Floor is no answer to a refusal of checkNames, as for the bootstrap function.
+// oldFloor is the age from which a Floor no longer satisfies checkNames, as for the bootstrap function.
 const oldFloor = 30 * 24 * time.Hour
 
 // checkNames refuses names that the context value does not list as deployed. A renamed
@@ -47,7 +47,7 @@ func (n *NodePool) checkNames() {
 		if slices.Contains(was.Pools, p.Name) && was.Table == n.props.TableName {
 			continue
 		}
-		// Invariant (S1): an old Floor is no answer. The pool may have had it under its old name already.
+		// Invariant (S1): an old Floor does not count. The pool may have had it under its old name already.
 		if p.Floor.After(time.Now().Add(-oldFloor)) {
 			// Invariant: no app that has been deployed is refused later without a warning.
 			awscdk.Annotations_Of(n).AddWarningV2(jsii.String("nodelease:names:"+p.Name), jsii.String(fmt.Sprintf(
@@ -57,7 +57,7 @@ func (n *NodePool) checkNames() {
 		}
 		n.problems.addf("pool %q of %s, in the table %s, is not among the names that are deployed, which the context value %s has: table %s with the pools %q. "+
 			"In the place of another pool or table it is a new ID space: processes of the old one go on for as long as they have milliseconds reserved, and a pool seeded now would give those out again, "+
-			"as equal IDs. Keep the names; or stop the old fleet and set Floor to a time after its last ID. A Floor of more than %d days ago is no answer, since the pool may have had it under its old name. "+
+			"as equal IDs. Keep the names; or stop the old fleet and set Floor to a time after its last ID. A Floor of more than %d days ago does not count, since the pool may have had it under its old name. "+
 			"If it takes no other's place, or is deployed already, make the context value %s",
 			p.Name, path, quoted(n.props.TableName), namesContext, quoted(was.Table), was.Pools, oldFloor/(24*time.Hour), want)
 	}

@@ -62,7 +62,7 @@ type Props struct {
 	Architecture awslambda.Architecture
 
 	// Every is the interval at which the reaper frees what crashed tasks left behind, and at which the pools are measured; whole minutes, 1 to
-	// 60. Each run of either reads every item of every pool: see docs/cost.md before making a large pool. Defaults to 1 minute.
+	// 60. Each run of either reads the items of all open groups: see docs/cost.md before opening many. Defaults to 1 minute.
 	Every time.Duration
 
 	// LogRetention is how long the functions' logs are kept. Defaults to ONE_MONTH.

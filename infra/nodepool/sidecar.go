@@ -29,7 +29,7 @@ type Sidecar struct {
 const sidecarName = "nodelease"
 
 // AttachSidecar adds `nodelease serve` to a task as a container named nodelease, for an application in any language (docs/sidecar.md). The
-// application's container starts once the sidecar has a node ID, is stopped before the sidecar, and gets the variable NODELEASE_URL, such as
+// application's container starts once the sidecar has a node ID, is stopped before the sidecar, and gets the variable NODELEASE_SIDECAR, such as
 // http://127.0.0.1:7373. Only the sidecar gets the environment that Attach sets. When the lease is lost, the sidecar exits and ECS replaces
 // the task.
 //
@@ -43,7 +43,7 @@ func (p *Pool) AttachSidecar(task awsecs.TaskDefinition, app awsecs.ContainerDef
 	path := *task.Node().Path()
 	if other := task.FindContainer(jsii.String(sidecarName)); other != nil {
 		n.problems.addf("AttachSidecar(%s): the task has a container named %s already: attach one sidecar to a task; its other applications share it "+
-			"if you give them the variable NODELEASE_URL too", path, sidecarName)
+			"if you give them the variable NODELEASE_SIDECAR too", path, sidecarName)
 		return other // Invariant: every call works, since CDK would end the app at a second container of this name
 	}
 	if s.Image == nil {
@@ -94,7 +94,8 @@ func (p *Pool) AttachSidecar(task awsecs.TaskDefinition, app awsecs.ContainerDef
 	p.Attach(task, sidecar)
 	// ECS starts a container after the containers that it depends on, and stops it before them.
 	app.AddContainerDependencies(&awsecs.ContainerDependency{Container: sidecar, Condition: awsecs.ContainerDependencyCondition_HEALTHY})
-	app.AddEnvironment(jsii.String("NODELEASE_URL"), jsii.String("http://"+listen))
+	// Invariant (liveness): this is the variable from which the clients and the examples read the sidecar's address.
+	app.AddEnvironment(jsii.String("NODELEASE_SIDECAR"), jsii.String("http://"+listen))
 	n.problems.add(p.ensureStopTimeout(task, app))
 	return sidecar
 }

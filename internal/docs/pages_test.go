@@ -71,6 +71,29 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// A Go file that a page names exists, in whatever folder.
+func TestGoFilesOnPages(t *testing.T) {
+	files := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != root && (d.Name()[0] == '.' || d.Name() == "node_modules") {
+			return fs.SkipDir
+		}
+		files[filepath.Base(path)] = true
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := regexp.MustCompile(`\b([a-z][a-z0-9_]*\.go)\b(\.dev)?`)
+	for page, text := range pages(t) {
+		for _, m := range name.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+			if !files[m[1]] && m[2] == "" && filepath.Base(page) != "CHANGELOG.md" {
+				t.Errorf("%s names %s, which does not exist", page, m[1])
+			}
+		}
+	}
+}
+
 // Each name after -run, -bench or -fuzz in a page's commands is the name of a test
 // in one of the packages that the command names.
 func TestCommandsFindTheirTests(t *testing.T) {

@@ -182,8 +182,8 @@ func fifo(t *testing.T, path string, mode int) *os.File {
 	return pipe
 }
 
-// A second start uses the server of the first, even if that one is not ready yet. Nothing
-// would end a server whose place another one has taken.
+// A second start uses the server of the first, even if that one is not ready yet. If
+// another server took its place, nothing would ever stop the first one.
 func TestTwoStartsOfDynamoDBLocal(t *testing.T) {
 	dir := tree(t, "scripts/dynamodb-local.sh")
 	put(t, filepath.Join(dir, "scripts/checksums.sh"), "#!/bin/sh\n")

@@ -27,8 +27,8 @@ func refusal(err error) (attributes, bool) {
 // corruptItem reports whether a write was refused because an attribute that it
 // computes with is missing or has the wrong type, or because the item would be too large.
 //
-// Invariant (liveness): no error that only one item causes is taken for an error of the table,
-// which would end starts and verbs.
+// Invariant (liveness): an error that a single item causes is not mistaken for an error of the
+// table, which would end starts and verbs.
 func corruptItem(err error) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) || api.ErrorCode() != "ValidationException" {

@@ -115,7 +115,7 @@ type Pages struct {
 func (p *Pages) Next(page *dynamodb.QueryOutput) error {
 	if p.read += len(page.Items); p.read > p.Most {
 		// Invariant (liveness): the error is permanent. The items stay there, and every request is
-		// answered, so that a call which reads again would never end.
+		// answered, so a call that reads again would never end.
 		return fmt.Errorf("%w: it has more than %d items, which is more than Nodelease writes: delete what is foreign in it", errForeign, p.Most)
 	}
 	if len(page.Items) == 0 && len(page.LastEvaluatedKey) > 0 {

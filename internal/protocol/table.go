@@ -30,7 +30,7 @@ func TableName(table string) string {
 	return table
 }
 
-// checkRegion returns an error if the table's ARN is of a Region other than the
+// checkRegion returns an error if the table's ARN names a Region other than the
 // client's: DynamoDB would answer that there is no such table. A client with a
 // custom endpoint is not checked.
 func (d *DynamoDB) checkRegion() error {

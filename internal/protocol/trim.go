@@ -60,8 +60,8 @@ type trimmer struct {
 	envelope      int    // number of bytes outside items
 }
 
-// trim reads an answer to its end, bounded as above. An answer that is too small to exceed
-// another limit than maxDepth is copied as it is.
+// trim reads an answer to its end, bounded as above. An answer that is too small to exceed any
+// limit but maxDepth is returned unchanged.
 func trim(r io.Reader) ([]byte, error) {
 	body := bytes.NewBuffer(make([]byte, 0, tinyBytes))
 	_, err := body.ReadFrom(io.LimitReader(r, smallBytes))

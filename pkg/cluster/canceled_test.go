@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// If the context of Start ends, at whichever request, Start returns at once. The agent
+// If the context of Start ends at any request, Start returns at once. The agent
 // keeps running and nothing of the node is left. The next Start takes part, as one
 // member.
 func TestStartIsCanceledAnywhere(t *testing.T) {
@@ -65,7 +65,7 @@ func TestStartIsCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// If the context of Publish or WaitKnown ends, at whichever request, the call returns at
+// If the context of Publish or WaitKnown ends at any request, the call returns at
 // once, and can be repeated.
 func TestKnownIsCanceledAnywhere(t *testing.T) {
 	for name, call := range map[string]func(n *cluster.Node, ctx context.Context) error{

@@ -27,8 +27,8 @@ func inChanges() string {
 	return strings.Join(found, "\n\n")
 }
 
-// If the context of Changes, or the node, ends in a later round, at whichever request of
-// the node's heartbeats, Changes ends at once and leaves no goroutine behind. After its
+// If the context of Changes, or the node, ends at any request of a later heartbeat of
+// the node, Changes ends at once and leaves no goroutine behind. After its
 // context has ended, it yields nothing more, and the node and the other consumers
 // continue.
 func TestChangesIsCanceledAnywhere(t *testing.T) {

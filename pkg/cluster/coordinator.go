@@ -17,7 +17,7 @@ type Coordinator interface {
 	// heartbeat is within the time-out, in any order. They include Self; otherwise, the
 	// heartbeat has failed. It returns ErrDropped for a session that was silent for longer
 	// than the time-out, or whose lease is older than the lease in the record, unless that
-	// had no heartbeat for MaxClockBack.
+	// record has had no heartbeat for MaxClockBack.
 	Heartbeat(ctx context.Context, b Beat) (Snapshot, error)
 	// Expire forgets records whose last heartbeat is older than age, and the publications
 	// under the same keys, whatever their age. It only removes records of nodes that do

@@ -325,8 +325,8 @@ func (n *Node) expire(ctx context.Context) {
 	}
 	if err := n.cfg.Coordinator.Expire(ctx, n.cfg.Cluster, max(forgetAfter, 2*n.cfg.Timeout)); err != nil {
 		n.cfg.Logger.Warn("cluster expire failed", "cluster", n.cfg.Cluster, "error", err)
-		// Invariant (liveness): a run that failed, which reads all records, is not repeated with
-		// each heartbeat.
+		// Invariant (liveness): a run that failed is not repeated at each heartbeat, because it reads
+		// all records.
 		n.expired = now - expireEvery + tellEvery
 		return
 	}

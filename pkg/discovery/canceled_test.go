@@ -61,7 +61,7 @@ func resolve(t *testing.T, d *discovery.Directory) []discovery.Instance {
 // soon is how long it may take until a canceled call's changes are in the table.
 const soon = 3 * time.Second
 
-// If the context of Register, Deregister or Leave ends, at whichever request, the call
+// If the context of Register, Deregister or Leave ends at any request, the call
 // returns at once. The change is soon made all the same, and can be requested again.
 func TestRegistrationsAreCanceledAnywhere(t *testing.T) {
 	t.Run("Register", func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestRegistrationsAreCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// If the context of a lookup ends, at whichever request, the call returns at once, and
+// If the context of a lookup ends at any request, the call returns at once, and
 // the next call reads again.
 func TestLookupsAreCanceledAnywhere(t *testing.T) {
 	for name, call := range map[string]func(d *discovery.Directory, ctx context.Context) error{
@@ -173,7 +173,7 @@ func TestLookupsAreCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// If the context of Sweep ends, at whichever request, Sweep returns at once, and the next
+// If the context of Sweep ends at any request, Sweep returns at once, and the next
 // Sweep clears the rest.
 func TestSweepIsCanceledAnywhere(t *testing.T) {
 	fixture.Interrupt(t, func(t *testing.T, i *fixture.Interruption) {

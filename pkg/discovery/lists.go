@@ -41,8 +41,8 @@ func point(ctx context.Context, s Store, pool string, nodeID int) error {
 		return nil
 	}
 	first := listsOf(pool, 0)
-	// Invariant (liveness): a pointer that was broken by hand keeps nobody from writing a list.
-	// Readers need only its key.
+	// Invariant (liveness): a pointer that was broken by hand does not prevent anyone from writing
+	// a list. Readers need only its key.
 	if now, err := s.Get(ctx, first, pointer(part).NodeID); err != nil || now.Version > 0 || now.Corrupt != nil {
 		return err
 	}

@@ -49,8 +49,8 @@ type session struct {
 
 // change changes the wanted entries, and waits until the table has them.
 //
-// Invariant (liveness): a broken entry keeps only those waiting that offer its place, which
-// are in offered.
+// Invariant (liveness): only calls that offer the place of a broken entry wait for it. These
+// places are in offered.
 func (r *registrar) change(ctx context.Context, offered map[place]*Address, fn func(map[place]*Address) error) error {
 	r.mu.Lock()
 	if err := fn(r.wanted); err != nil {
@@ -159,7 +159,8 @@ func (r *registrar) reconcile(wanted map[place]*Address) (kept map[place]error, 
 	}
 	for _, p := range slices.Sorted(maps.Keys(wanted)) {
 		if a := wanted[p]; r.written[p] != a {
-			// Invariant (liveness): a broken entry keeps this process from its own place only.
+			// Invariant (liveness): a broken entry prevents this process from registering only at that
+			// entry's place.
 			r.written[p] = nil
 			if err := r.put(p.in(r.dir.cfg.Pool), record{Address: (*entries.Address)(a)}); r.isBroken(err) {
 				kept[p] = err
@@ -290,9 +291,9 @@ func (r *registrar) writeList(all map[place]bool) error {
 // besideList returns the error of a write of the list, unless the list is broken and seems to
 // be newer.
 //
-// Invariant (liveness): a broken list keeps this process from no place, and no call waiting. If
-// the process dies, nobody finds the entries that it leaves, but they are not valid, and cost
-// only their reads.
+// Invariant (liveness): a broken list does not prevent this process from registering anywhere, and
+// no call waits for it. If the process dies, nobody finds the entries that it leaves, but they
+// are not valid, and cost only their reads.
 func (r *registrar) besideList(err error) error {
 	if !r.isBroken(err) {
 		return err

@@ -74,7 +74,7 @@ func consume(ctx context.Context, watch func(ctx context.Context) iter.Seq[int])
 	return w
 }
 
-// If the context of a watch ends in a later round, at whichever request, the watch ends
+// If the context of a watch ends at any request of a later round, the watch ends
 // at once, yields nothing more and leaves no goroutine behind. Another watch of the same
 // lookup continues.
 func TestLaterRoundsAreCanceledAnywhere(t *testing.T) {

@@ -139,9 +139,9 @@ func decode(item attributes) (r record, err error) {
 	if len(r.Places) > maxOffers || len(r.Leases) > maxSharedLeases {
 		return record{}, fmt.Errorf("discovery: corrupt item: it has %d places and %d leases, at most %d and %d", len(r.Places), len(r.Leases), maxOffers, maxSharedLeases)
 	}
-	// Invariant (liveness): nobody counts on from a number that only a write by hand reaches. The
-	// next one may not exist, and the holder of the node ID could register nowhere. A reader's
-	// findings are never replaced then.
+	// Invariant (liveness): nobody continues to count from a number that only a write by hand can
+	// reach. The next number may be out of bounds, and then the holder of the node ID could
+	// register nowhere. Findings of a reader with such a number are never replaced.
 	if r.NodeID >= 0 && max(r.Version, r.Revision) > maxShared {
 		return record{}, fmt.Errorf("discovery: corrupt item: it has version %d and revision %d, at most %d", r.Version, r.Revision, int64(maxShared))
 	}

@@ -104,8 +104,8 @@ func (a *Agent) giveUp(ctx context.Context, lost error, n int) (wait time.Durati
 	if n > 0 && rests <= 0 {
 		return forever
 	}
-	// Invariant (liveness): an item whose partition does not answer keeps its holder from no other
-	// node ID, since the item may rest for hours.
+	// Invariant (liveness): the holder claims another node ID even if the partition of this item
+	// does not answer, since the item may rest for hours.
 	ctx, cancel := context.WithTimeout(ctx, releaseBudget)
 	defer cancel()
 	if a.releaseBefore(ctx, t, last, n > 0) != nil {

@@ -80,8 +80,8 @@ type Config struct {
 	// taken for half the time that the process lived, up to MaxReserve, and a copy of a
 	// running machine is noticed minutes later; docs/operations.md lists the other costs.
 	// Leases grow only while the pool has been measured and has room, and only for an agent
-	// with a generator (see Grow). MaxTTL = TTL turns growth off. MaxReserve is at least TTL
-	// + ClaimGuard; in a narrow pool, it is limited to one minute, or to Reserve if that is
+	// with a generator (see Grow). MaxTTL = TTL turns growth off. MaxReserve is at least
+	// Reserve; in a narrow pool, it is limited to one minute, or to Reserve if that is
 	// longer. MaxTTL and MaxReserve default to $NODELEASE_MAX_TTL and $NODELEASE_MAX_RESERVE
 	// (durations such as 10m); without these variables, to 15 min (or TTL, if longer) and 4
 	// h (or Reserve, if longer).

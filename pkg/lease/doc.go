@@ -57,6 +57,9 @@
 //
 //	D = m0 + TTL - Guard
 //
+// where TTL is the length that this renewal requested, which is Config.TTL until the lease
+// grows.
+//
 // Every use of the lease compares the time with D: each call of [Agent.Lease] and each
 // call of a generator. A timer would not suffice, since it may fire late.
 //

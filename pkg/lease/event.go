@@ -52,7 +52,8 @@ type Event struct {
 	// ClockError is the largest possible error of this machine's clock, as last reported by
 	// ECS; 0 outside ECS.
 	ClockError time.Duration
-	// Reason is one word for metrics: timeout, throttled, connection, or AWS's error code.
+	// Reason is one word for metrics: timeout, throttled, connection, not_dynamodb, or AWS's
+	// error code.
 	Reason string
 	// Throttled is the limit that a throttled request ran into, as reported by DynamoDB:
 	// hot_key, table or account. It is empty if DynamoDB did not report the limit, or if

@@ -272,8 +272,9 @@ func (a *Agent) keep(ctx context.Context) error {
 // now.
 func (a *Agent) begin(ctx context.Context) error {
 	for left := a.early(); left > 0; left = a.early() {
-		// Invariant (liveness): a clock that stays within the tolerance ends no call. If the time
-		// left is longer, the clock was too far ahead at the claim, or has been set back since.
+		// Invariant (liveness): no call fails because of a clock that is within the tolerance. If
+		// the time left is longer, the clock was too far ahead at the claim, or has been set back
+		// since.
 		if left > a.latestStart() {
 			unanswered := a.checkFloor(ctx)
 			if over := a.current(); over != nil {

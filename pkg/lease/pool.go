@@ -261,9 +261,9 @@ const (
 // staysNarrow emits a warning if the pool could not be widened. It returns err only if the
 // search must end as well.
 //
-// Invariant (liveness): a pool that cannot become wider, such as one with a corrupt item or with
-// one that does not answer, ends no search, since other groups may have free node IDs, and others
-// may release theirs.
+// Invariant (liveness): a search continues even if the pool cannot become wider, for example
+// because an item is corrupt or does not answer. Other groups may have free node IDs, and other
+// holders may release theirs.
 func (a *Agent) staysNarrow(ctx context.Context, err error) error {
 	if ctx.Err() != nil || permanent(err) {
 		return err

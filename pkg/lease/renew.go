@@ -159,8 +159,8 @@ func (a *Agent) replace(ctx context.Context, lost error) bool {
 			a.end(errors.Join(lost, err))
 			return false
 		}
-		// Invariant (liveness): a start tells that the pool is exhausted, as it does without a loss,
-		// and not that a node ID was lost.
+		// Invariant (liveness): a start reports that the pool is exhausted, as it would have without
+		// the loss, rather than that a node ID was lost.
 		if starting && wait == a.cfg.Wait && errors.Is(err, ErrPoolExhausted) {
 			a.end(fmt.Errorf("%w; the node ID before was not usable: %s", err, lost.Error()))
 			return false

@@ -112,9 +112,9 @@ func (a *Agent) awaitSpan(ctx context.Context) error {
 // started ends the start, and reports whether the agent has a node ID that
 // it may use.
 //
-// Invariant (liveness): a loss during the start, as after a claim with a clock that was ahead,
-// ends no process, which would be restarted and then claim another node ID anyway. A loss after
-// the start is never taken for one during the start.
+// Invariant (liveness): a loss during the start, for example after a claim with a clock that was
+// ahead, does not end the process, which would only be restarted to claim another node ID. A loss
+// after the start is never mistaken for one during the start.
 func (a *Agent) started() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -390,7 +390,7 @@ func (i *interrupted) Write(ctx context.Context, w protocol.Write) (protocol.Res
 	return i.Network.Write(ctx, w)
 }
 
-// A start whose context ends, at whichever call or wait, returns at once and leaves no
+// A start whose context ends at any call or wait returns at once and leaves no
 // node ID held.
 func TestStartIsCanceledAnywhere(t *testing.T) {
 	for nth := 1; nth <= 16; nth++ {

@@ -84,9 +84,10 @@ func (t *Timeline) follow(tm *term) {
 		return // another call has moved the anchor, or nothing can be stamped
 	}
 	anchor := t.anchorNow()
-	// Invariant: no anchor is above the ceiling. If the anchor were lowered only to
-	// the ceiling, stamps would be ahead by more than the length of a lease, and calls
-	// would have to wait that long once the wall clock is right again.
+	// Invariant: no anchor is above the ceiling. An anchor that would be above it is
+	// ignored. If it were only lowered to the ceiling, stamps would be ahead by more than
+	// the length of a lease, and calls would have to wait that long once the wall clock
+	// is right again.
 	if anchor > t.ceiling {
 		anchor = tm.anchor
 	}

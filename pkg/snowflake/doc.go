@@ -27,9 +27,12 @@
 //     milliseconds of the span that its lease has confirmed. So two processes that
 //     both believe they hold node 7 cannot generate the same ID, whatever their
 //     clocks show.
-//   - A call that begins at or after the lease's deadline fails. Every call checks the
-//     monotonic clock. The wall clock is checked once per tick and on each wait (with
-//     WithStrictWall, on every call).
+//   - A call that begins at or after the deadline of the span fails. With a lease, this
+//     is the lease's own deadline or, where more milliseconds are reserved
+//     (lease.Config.Reserve, leases that grow), a later one. So a new ID does not show
+//     that the lease is still held. Every call checks the monotonic clock. The wall
+//     clock is checked once per tick and on each wait (with WithStrictWall, on every
+//     call).
 //   - The IDs of one generator increase strictly, even if its node ID changes.
 //   - No call makes a stamp that is ahead of Timeline.Now.
 //   - Next allocates nothing. An idle generator has no goroutine and no timer.

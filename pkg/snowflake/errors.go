@@ -8,8 +8,8 @@ import (
 
 var (
 	// ErrFenced is returned when the node may not stamp now: nothing has been
-	// leased yet, the lease's deadline or the end of its span has passed, or the
-	// lease was suspended or lost. A confirmed renewal or another claim makes the
+	// leased yet, the deadline or the end of the span has passed, or the lease was
+	// lost. A confirmed renewal or another claim makes the
 	// same generator usable again: retry later, or stop.
 	ErrFenced = errors.New("snowflake: fenced: the node ID is not leased now; retry after its next renewal")
 

@@ -72,7 +72,7 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 	return stack
 }
 
-// python is a task whose application is not written in Go: it requests IDs from the sidecar at NODELEASE_URL (examples/python).
+// python is a task whose application is not written in Go: it requests IDs from the sidecar at NODELEASE_SIDECAR (examples/python).
 func python(stack awscdk.Stack, pool *nodepool.Pool) {
 	task := awsecs.NewFargateTaskDefinition(stack, jsii.String("Python"), nil)
 	app := task.AddContainer(jsii.String("app"), &awsecs.ContainerDefinitionOptions{

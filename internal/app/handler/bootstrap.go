@@ -104,7 +104,7 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 // reserved. A pool that already exists, such as one to which a rollback returns, is
 // accepted: it keeps its reservations.
 func (b *Bootstrap) mayMove(ctx context.Context, e cfn.Event, r request) error {
-	// Invariant (S1): neither an old Floor is an answer, nor the earlier one in another form.
+	// Invariant (S1): neither an old Floor counts, nor the earlier one in another form.
 	var before moment
 	if text, err := json.Marshal(e.OldResourceProperties["Floor"]); err != nil || before.UnmarshalJSON(text) != nil {
 		before = moment{}
@@ -132,11 +132,11 @@ func (b *Bootstrap) missing(ctx context.Context, pool string) (bool, error) {
 	return false, err
 }
 
-// oldFloor is the age from which a Floor is no answer to a refusal of mayMove or mayAdd. It
-// leaves time for a deployment that goes from stage to stage.
+// oldFloor is the age from which a Floor no longer satisfies mayMove or mayAdd. It leaves time
+// for a deployment that goes from stage to stage.
 const oldFloor = 30 * 24 * time.Hour
 
-// recent reports whether the request has a Floor that can be an answer to a refusal.
+// recent reports whether the request has a Floor that can satisfy mayMove or mayAdd.
 func (r request) recent() bool { return time.Time(r.Floor).After(time.Now().Add(-oldFloor)) }
 
 // mayAdd refuses to seed a new pool without a new Floor if the table has a pool that the
@@ -144,8 +144,8 @@ func (r request) recent() bool { return time.Time(r.Floor).After(time.Now().Add(
 // the Create of a new resource first, and the Delete of the old resource only later. See
 // mayMove for the consequences.
 func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
-	// Invariant (S1): an old Floor is no answer. The pool may have had it under its old name already,
-	// and a Create, unlike an Update, does not tell.
+	// Invariant (S1): an old Floor does not count. The pool may have had it under its old name already,
+	// and a Create, unlike an Update, does not show that.
 	if len(b.Pools) == 0 || r.recent() {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
 	return fmt.Errorf("pool %q is new, and table %q has the pools %q, which this stack does not declare. If it takes the place of one of them, it is a new ID space: "+
 		"processes of the old one can make IDs until their reservations end, and a pool seeded now could make equal ones. "+
 		"Keep the pool's name; or stop the old fleet and set Floor to a time after its last ID. If it has nothing to do with them, set Floor to the present time. "+
-		"A Floor of more than %d days ago is no answer, since the pool may have had it under its old name", r.Pool, b.Table, names, oldFloor/(24*time.Hour))
+		"A Floor of more than %d days ago does not count, since the pool may have had it under its old name", r.Pool, b.Table, names, oldFloor/(24*time.Hour))
 }
 
 // ensure brings the pool to the state that r declares, whether or not the pool exists.

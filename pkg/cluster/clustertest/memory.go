@@ -109,7 +109,7 @@ func (c *Memory) Publish(ctx context.Context, m cluster.Member, revision int64, 
 		c.known[m.Cluster] = map[string]publication{}
 	}
 	now, ok := c.known[m.Cluster][m.Key()]
-	earlier := now.version > m.Version && c.alive[m.Cluster][m.Key()].Version == m.Version // it is of an earlier pool
+	earlier := now.version > m.Version && c.alive[m.Cluster][m.Key()].Version == m.Version // it belongs to an earlier pool
 	if !ok || earlier || now.version < m.Version || now.version == m.Version && now.revision < revision {
 		c.known[m.Cluster][m.Key()] = publication{m.Version, revision, maps.Clone(known)}
 	}

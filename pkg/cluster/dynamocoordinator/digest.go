@@ -79,7 +79,7 @@ const (
 	// copyFor is how many members read one copy of item 0.
 	copyFor = 4096
 	// highBeat is higher than every beat that keepers count to, unless one was broken by hand.
-	// Then they count on from highBeat.
+	// In that case, they continue to count from highBeat.
 	highBeat = 1 << 52
 	// maxBeat is higher than every beat that keepers count to from highBeat.
 	//
@@ -323,8 +323,8 @@ func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Me
 func (d *digest) head(ctx context.Context, set string, values attributes, all bool) (ok bool, err error) {
 	sent := maps.Clone(values)
 	sent[":beat"], sent[":seen"] = num(max(d.beat+1, d.lowest)), num(d.beat)
-	// Invariant (liveness): an item 0 that was broken by hand, so that its beat is no number or
-	// too high, is written all the same.
+	// Invariant (liveness): item 0 is written even if its beat was broken by hand, so that it is
+	// not a number or too high.
 	if d.broken != nil {
 		sent[":seen"] = d.broken
 	}

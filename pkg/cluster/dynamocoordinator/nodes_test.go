@@ -84,8 +84,8 @@ func (c crowded) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*
 	return out, err
 }
 
-// The items that Expire leaves, one for each name that was ever used, do not end the
-// cluster: names of pods change with each deploy. Only items that are in use are bounded,
+// The cluster keeps working with the items that Expire leaves, one for each name that was
+// ever used: names of pods change with each deploy. Only items that are in use are bounded,
 // with an error that names the remedy.
 func TestNamesOfThePast(t *testing.T) {
 	for name, c := range map[string]struct {

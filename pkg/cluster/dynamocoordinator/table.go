@@ -109,8 +109,8 @@ func (c *Coordinator) update(ctx context.Context, partition string, node int64, 
 // still returns the condition that an attribute has not changed since item was read, and
 // adds its value to values.
 //
-// Invariant (liveness): an item that was broken by hand, so that it lacks the attribute, ends
-// no run over the partition.
+// Invariant (liveness): a run over the partition does not end at an item that lacks the attribute
+// because it was broken by hand.
 func still(item attributes, name string, values attributes) string {
 	if item[name] == nil {
 		return "attribute_not_exists(" + name + ")"

@@ -54,8 +54,8 @@ const readAll = 10 * time.Minute
 // is not recorded either: since then, the sender may have begun another session, and
 // others may have dropped this one.
 //
-// Invariant (liveness): the row of a newer lease keeps an older one out only until it has had
-// no heartbeat for MaxClockBack. In a pool that was seeded again, all versions are older.
+// Invariant (liveness): the row of a newer lease no longer keeps an older lease out once the row
+// has had no heartbeat for MaxClockBack. In a pool that was seeded again, all versions are older.
 //
 // Invariant: the cursor of one server counts on no other one. A standby that replaces its
 // server may lack the last transactions, and gives their numbers to others.
@@ -206,8 +206,8 @@ func (v *view) ask(ctx context.Context, db DB, m cluster.Member) (changes []chan
 	changes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (change, error) {
 		o, metadata := change{Member: cluster.Member{Cluster: m.Cluster}}, []byte(nil)
 		err := row.Scan(&o.key, &o.Name, &o.NodeID, &o.SessionID, &o.Version, &metadata, &o.alive, &o.horizon, &o.cursor, &o.since, &o.server)
-		// Invariant (liveness): a row whose metadata no node writes ends no heartbeat. It is no
-		// member.
+		// Invariant (liveness): no heartbeat fails because of a row with metadata that no node
+		// writes. The row is left out.
 		o.alive = o.alive && json.Unmarshal(metadata, &o.Metadata) == nil
 		return o, err
 	})

@@ -115,8 +115,8 @@ DELETE FROM nodelease_known WHERE cluster = $1 AND key IN (SELECT key FROM gone)
 
 // Publish implements [cluster.Coordinator].
 //
-// Invariant (liveness): the publication of a higher version than that of the recorded member is
-// of a pool before the present one was seeded, and is replaced.
+// Invariant (liveness): a publication with a higher version than the recorded member has is left
+// over from before the pool was seeded again, and is replaced.
 func (c *Coordinator) Publish(ctx context.Context, m cluster.Member, revision int64, known cluster.Versions) error {
 	const sql = `
 INSERT INTO nodelease_known AS k (cluster, key, version, revision, published_at, known) VALUES ($1, $2, $3, $4, clock_timestamp(), $5)
@@ -146,7 +146,7 @@ func (c *Coordinator) Known(ctx context.Context, clusterName string) (map[string
 	var key string
 	var text []byte
 	_, err = pgx.ForEachRow(rows, []any{&key, &text}, func() error {
-		// Invariant (liveness): a row that no node writes keeps nobody from reading the others.
+		// Invariant (liveness): the other rows are read despite a row that no node writes.
 		var known cluster.Versions
 		if json.Unmarshal(text, &known) == nil {
 			all[key] = known

@@ -133,7 +133,7 @@ var uses = map[string]func(f *function, t *testing.T, ctx context.Context) error
 	},
 }
 
-// If an invocation's context ends, at whichever request, the invocation returns at once.
+// If an invocation's context ends at any request, the invocation returns at once.
 // From then on, no request is sent until the next invocation or SIGTERM. The next
 // invocation holds one node ID and makes new IDs. After SIGTERM, no node ID is held.
 func TestInvocationIsCanceledAnywhere(t *testing.T) {
@@ -175,7 +175,7 @@ func TestInvocationIsCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// SIGTERM at whichever request of an invocation ends the invocation's calls with
+// SIGTERM at any request of an invocation ends the invocation's calls with
 // ErrClosed, and leaves no node ID held.
 func TestInvocationIsTerminatedAnywhere(t *testing.T) {
 	for _, state := range states {
@@ -200,8 +200,8 @@ func TestInvocationIsTerminatedAnywhere(t *testing.T) {
 	}
 }
 
-// The release at SIGTERM does not depend on the invocation, whose context ends at
-// whichever request of the release.
+// The release at SIGTERM does not depend on the invocation, whose context
+// may end at any request of the release.
 func TestReleaseOutlivesTheInvocation(t *testing.T) {
 	for _, state := range states {
 		t.Run(state, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// If a verb's context ends, at whichever request, the verb returns within 2 s, leaves no
+// If a verb's context ends at any request, the verb returns within 2 s, leaves no
 // goroutine behind, and can be run again. Reap needs the 2 s to record the failure.
 func TestVerbsAreCanceledAnywhere(t *testing.T) {
 	for name := range verbs(nil) {

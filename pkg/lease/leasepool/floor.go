@@ -52,7 +52,7 @@ func (p *Pool) newFloor(ctx context.Context, c *Changes, spec Spec) error {
 	}
 	existed := map[int]bool{}
 	item := c.Pool
-	quiet := Open(p.store, p.Name) // this sweep is no progress
+	quiet := Open(p.store, p.Name) // this sweep is not reported as progress
 	// Invariant (S1): no node ID is missing when the floor is stored. If this run is cut off after
 	// that, the next one finds the floor stored, and cannot tell which node IDs others created since.
 	err := quiet.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {

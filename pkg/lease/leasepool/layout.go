@@ -152,8 +152,9 @@ func bindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, w
 	return item, nil
 }
 
-// SetLayout corrects the layout of a pool if none of its node IDs was ever claimed.
-// Otherwise the layout stays unchanged, since IDs with this layout may exist.
+// SetLayout sets the layout of a pool that has none, or corrects the layout of a pool if
+// none of its node IDs was ever claimed. Otherwise the layout stays unchanged and SetLayout
+// returns an error, since IDs with this layout may exist.
 //
 // An agent reads the layout after its claim. So either SetLayout finds the claim and
 // keeps the layout, or the agent finds no layout and makes no IDs until SetLayout has

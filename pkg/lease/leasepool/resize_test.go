@@ -94,7 +94,7 @@ func TestResizeRefuses(t *testing.T) {
 	inUse(t, p, 5)
 }
 
-// At whichever write a resize is cut off, no agent tries to claim a node ID that does not
+// No matter at which write a resize is cut off, no agent tries to claim a node ID that does not
 // exist, and the next run finishes the resize.
 func TestResizeResumes(t *testing.T) {
 	for _, c := range []struct {

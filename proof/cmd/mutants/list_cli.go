@@ -32,6 +32,8 @@ var cliMutants = []mutant{
 	{"cli: a lease on demand that ran out is resumed", execNap, `if o.Left() <= 0 {`, `if false {`, cliOwn},
 	{"cli: a program goes on with the node ID of another lease", execNap, `now.Version != o.held.Version)`, `now.Version == 0)`, cliOwn},
 	{"cli: exec does not signal orphans", "cmd/nodelease/internal/supervise/descendants_linux.go", `now.started == p.started`, `now.parent == p.parent`, "./cmd/nodelease/internal/supervise"},
+	{"cli: doctor vouches for pools that it has not compared", "cmd/nodelease/doctor_pool.go", `case d.pool != "" && pools[d.pool] == nil:`, `case d.pool != "" && pools[d.pool] == nil && len(names) == 0:`, cliOwn},
+	{"cli: doctor vouches for pools that it cannot read", "cmd/nodelease/doctor_pool.go", `case len(unread) > 0:`, `case len(unread) > 1:`, cliOwn},
 	{"cli: doctor counts the reaper's items as retired node IDs", "cmd/nodelease/doctor_pool.go", `err == nil && numberIn(i, "node_id") >= 0`, `err == nil || part != ""`, cliOwn},
 	{"cli: hex without letters is decimal", "cmd/nodelease/id_read.go", `return []string{"decimal", "hex"}`, `return []string{"decimal"}`, cliOwn},
 	{"cli: a question has no end", "cmd/nodelease/confirm.go", `case <-r.ctx.Done():`, `case <-context.Background().Done():`, cliOwn},

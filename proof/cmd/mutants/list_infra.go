@@ -17,6 +17,7 @@ var infraMutants = []mutant{
 	{"autoscaling of another stage counts", "infra/nodepool/capacity.go", `*awscdk.Stack_Of(target).Node().Path() != *stack.Node().Path()`, `*awscdk.Stack_Of(target).Node().Path() == ""`, infraOwn},
 	{"a daemon service counts as one task", "infra/nodepool/capacity.go", `*strategy == "DAEMON"`, `*strategy == ""`, infraOwn},
 	{"a second sidecar ends the app", "infra/nodepool/sidecar.go", `other != nil {`, `other != nil && s.Port < 0 {`, infraOwn},
+	{"an attached sidecar is in a variable that no client reads", "infra/nodepool/sidecar.go", `jsii.String("NODELEASE_SIDECAR")`, `jsii.String("NODELEASE_URL")`, infraOwn},
 	{"a sidecar is attached with limits below its TTL", "infra/nodepool/sidecar.go", `range limits.Complete() {`, `range limits.Complete()[:0] {`, infraOwn},
 	{"an example asks for a Region on this machine", "examples/promises/main.go", `{ o.HTTPClient = d })`, `{ o.HTTPClient, o.Region, o.BaseEndpoint = d, "", nil })`, "./examples/promises"},
 	{"a name of no mutant passes", "proof/cmd/mutants/main.go", `return strings.Contains(m.name, only) }`, `return only != m.name }`, "./proof/cmd/mutants"},

@@ -41,7 +41,7 @@ func interruptedOnDemand(t *testing.T, i *fixture.Interruption, state string) (*
 	return o, tab
 }
 
-// A call whose context ends, at whichever request, returns at once. After the next call,
+// A call whose context ends at any request returns at once. After the next call,
 // the agent holds one node ID, and after Close it holds none.
 func TestOnDemandIsCanceledAnywhere(t *testing.T) {
 	for _, state := range []string{"first use", "good", "expired", "taken"} {
@@ -95,7 +95,7 @@ func TestOnDemandIsCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// If the agent is closed during a call, at whichever request, the call returns ErrClosed,
+// If the agent is closed at any request of a call, the call returns ErrClosed,
 // and no node ID stays held.
 func TestOnDemandIsClosedAnywhere(t *testing.T) {
 	for _, state := range []string{"first use", "good", "expired", "taken"} {

@@ -11,8 +11,8 @@ import (
 // Deleted is the advice to follow before the words of [Seed].
 const Deleted = "if they were deleted, stop every process before seeding again, since their holders can make IDs until their reservations end"
 
-// Seed returns the words of the command that creates the missing node IDs of a pool. The
-// floor keeps clocks that were ahead from making IDs twice.
+// Seed returns the words of the command that creates the missing node IDs of a pool. Because
+// of the floor, no ID is made twice even if clocks were ahead.
 func Seed(p protocol.PoolItem) string {
 	words := fmt.Sprintf("seed --size %d --floor +1m", p.Size)
 	if p.ExcludeBelow > 0 {

@@ -13,7 +13,7 @@ export const meanings = {
   late: 'a process holds it, and its renewal is overdue',
   free: 'can be claimed now',
   cooling: 'no holder; rests until its reserved time has passed',
-  expired: 'its holder has stopped renewing: others can claim it',
+  expired: 'its holder has stopped renewing; can be claimed once its reserved time has passed',
   retired: 'out of use, or reserved',
   corrupt: 'its item in the table cannot be read',
   missing: 'has no item: never seeded',

@@ -50,14 +50,16 @@ func TestCostPage(t *testing.T) {
 		replace(line(row), line(want))
 	}
 
-	metrics, alarmed := watched(t, 1)
+	metrics, alarmed := watched(t)
 	_, alarmedByTwo := watched(t, 2)
-	says := regexp.MustCompile(`there are \d+ metrics and \d+ metrics in alarms \(\d+ of them once per table, \d+ per pool\)`).FindString(page)
+	_, alarmedByOneNodeID := watched(t, 1)
+	says := regexp.MustCompile(`there are \d+ metrics and \d+ metrics in alarms \(\d+ of them once per table, \d+ per pool\)\. A pool in which only one node ID can be leased has \d+ of these \d+\.`).FindString(page)
 	if says == "" {
 		t.Fatalf("%s does not count metrics and alarms", file)
 	}
-	replace(says, fmt.Sprintf("there are %d metrics and %d metrics in alarms (%d of them once per table, %d per pool)",
-		metrics, alarmed, 2*alarmed-alarmedByTwo, alarmedByTwo-alarmed))
+	perPool := alarmedByTwo - alarmed
+	replace(says, fmt.Sprintf("there are %d metrics and %d metrics in alarms (%d of them once per table, %d per pool). A pool in which only one node ID can be leased has %d of these %d.",
+		metrics, alarmed, alarmed-perPool, perPool, alarmedByOneNodeID-alarmed, perPool))
 	for _, row := range tableAfter(t, page, "## Looking after the pools") {
 		want := append(row[:1:1], dollars(number(t, row[0])*itemBytes/4096/2))
 		for _, minutes := range []float64{1, 5, 15} {
@@ -88,13 +90,13 @@ func dollars(v float64) string {
 	return text
 }
 
-// watched counts the custom metrics of a construct with that many pools, and the metrics that its alarms use.
-func watched(t *testing.T, pools int) (metrics, alarmed int) {
+// watched counts the custom metrics of a construct with one pool and others of these sizes, and the metrics that its alarms use.
+func watched(t *testing.T, others ...int) (metrics, alarmed int) {
 	t.Helper()
 	stack := newStack(t, "")
 	props := orders(nil)
-	for i := 1; i < pools; i++ {
-		props.Pools = append(props.Pools, nodepool.PoolProps{Name: "p" + strconv.Itoa(i), Size: 2})
+	for i, size := range others {
+		props.Pools = append(props.Pools, nodepool.PoolProps{Name: "p" + strconv.Itoa(i), Size: size})
 	}
 	nodepool.New(stack, "Nodes", props)
 	for _, a := range template(t, stack).all("AWS::CloudWatch::Alarm") {
@@ -108,7 +110,7 @@ func watched(t *testing.T, pools int) (metrics, alarmed int) {
 			}
 		}
 	}
-	return len(gauges) * pools, alarmed
+	return len(gauges) * len(props.Pools), alarmed
 }
 
 // tableAfter returns the rows of the first table after a heading, without its header.

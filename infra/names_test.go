@@ -1,11 +1,14 @@
 package main
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
+	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/nodelease/nodelease/infra/nodepool"
@@ -83,9 +86,18 @@ func TestOutputsOfEqualNames(t *testing.T) {
 
 // A part of one pool and an alarm of another would have one ID.
 func TestPoolsWithPartsOfOneID(t *testing.T) {
-	for prefix, kinds := range map[string][]string{
-		"seed": {"utilization", "exhausted", "running-out", "corrupt", "stuck", "braked", "expired", "no-data"}, "agent": {"stuck"}, "Policy": {"no-data"},
-	} {
+	var all []string // the kinds of a pool's alarms
+	stack := newStack(t, "")
+	nodepool.New(stack, "Nodes", orders(nil))
+	for _, c := range *stack.Node().FindAll(constructs.ConstructOrder_PREORDER) {
+		if kind, ok := strings.CutPrefix(*c.Node().Id(), "orders-"); ok {
+			all = append(all, kind)
+		}
+	}
+	if !slices.Contains(all, "running-out") {
+		t.Fatalf("got the alarms %q of a pool, want running-out among them", all)
+	}
+	for prefix, kinds := range map[string][]string{"seed": all, "agent": {"stuck"}, "Policy": {"no-data"}} {
 		for _, kind := range kinds {
 			stack := newStack(t, "")
 			nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {

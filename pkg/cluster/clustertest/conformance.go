@@ -282,15 +282,16 @@ func olderLease(t *testing.T, b Backend) {
 // A late publication does not replace a newer one.
 func latePublication(t *testing.T, b Backend) {
 	m := node("c", "a")
-	for _, p := range []struct{ version, revision int64 }{{2, 5}, {2, 4}, {2, 5}, {1, 9}, {3, 1}, {2, 6}} {
+	for _, p := range []struct{ version, revision, want int64 }{
+		{2, 5, 205}, {2, 4, 205}, {2, 5, 205}, {1, 9, 205}, {2, 6, 206}, {3, 1, 301}, {2, 7, 301},
+	} {
 		m.Version = p.version
 		if err := b.Publish(t.Context(), m, p.revision, cluster.Versions{"7": 100*p.version + p.revision}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	all, err := b.Known(t.Context(), "c")
-	if err != nil || all["@a"]["7"] != 301 {
-		t.Errorf("got %v, %v, want the known versions that version 3 published", all, err)
+		if all, err := b.Known(t.Context(), "c"); err != nil || all["@a"]["7"] != p.want {
+			t.Errorf("after revision %d of version %d: got %v, %v, want %d", p.revision, p.version, all, err, p.want)
+		}
 	}
 }
 

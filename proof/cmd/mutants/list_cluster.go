@@ -170,6 +170,7 @@ var clusterMutants = []mutant{
 	{"digest: a broken beat of a part stays", digestFile, `d.beat, d.lowest = 0, highBeat`, `d.beat = 0`, tableOwn},
 	{"memory: a lease of an earlier pool stays", "pkg/cluster/clustertest/memory.go", `m.Version < before.Version && !before.Heartbeat.Before(late)`, `m.Version < before.Version || late.IsZero()`, "./pkg/cluster/clustertest"},
 	{"memory: a publication of an earlier pool stays", "pkg/cluster/clustertest/memory.go", `if !ok || earlier ||`, `if !ok || earlier && false ||`, "./pkg/cluster/clustertest"},
+	{"memory: an older revision of a publication replaces a newer one", "pkg/cluster/clustertest/memory.go", `now.version == m.Version && now.revision < revision`, `now.version == m.Version`, "./pkg/cluster/clustertest"},
 	{"digest: a very high beat of a part stays", digestFile, `maxBeat = highBeat + 1<<40`, `maxBeat = 2 * highBeat`, tableOwn},
 	{"digest: keepers count to the highest beat", digestFile, `n > 0 && n < maxBeat`, `n > 0 && n <= maxBeat`, tableOwn},
 	{"digest: a broken beat of a copy stays", digestFile, `if written == nil { // as above`, `if written == nil && false {`, tableOwn},

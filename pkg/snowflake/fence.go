@@ -126,8 +126,8 @@ func (t *Timeline) verdict(tm *term) (over bool, last uint64, err error) {
 // or the last Seal may belong to another copy as well. The caller should give up
 // the lease without lowering its reservation, call Seal, and claim a node ID with a
 // new session. A Seal that ends a span does not change the result of Copied, so that
-// a restore just before it is not missed; a second Seal does. Copied always returns false if there is neither a VMClock device nor
-// a Clock with the method Generation.
+// a restore just before it is not missed; a second Seal does. Copied always returns
+// false if there is neither a VMClock device nor a Clock with the method Generation.
 func (t *Timeline) Copied() bool { return t != nil && t.watched && t.generation() != t.known.Load() }
 
 // generation returns the machine's generation, or 0 if there is none.

@@ -3,15 +3,20 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// marker returns a variable that is in the environment of all processes of a test.
-func marker(t *testing.T) string { return "NODELEASE_TEST=" + t.Name() }
+// marker returns a variable that is in the environment of all processes of a test, and of no
+// process of the same test in another run beside it.
+func marker(t *testing.T) string {
+	return "NODELEASE_TEST=" + t.Name() + " of " + strconv.Itoa(os.Getpid())
+}
 
 // checkGone fails unless all processes of a test are gone within ten seconds. It has to
 // poll, because the kernel does not report when these processes end.
@@ -69,4 +74,27 @@ func marked(t *testing.T) (found []string) {
 		}
 	}
 	return found
+}
+
+// The processes of the same test in another checkout are not found, and so are not killed.
+func TestAnotherRunIsNotThisTest(t *testing.T) {
+	for pid, want := range map[int]int{os.Getpid(): 1, os.Getpid() + 1: 0} {
+		child := exec.Command("cat")
+		child.Env = []string{strings.TrimSuffix(marker(t), strconv.Itoa(os.Getpid())) + strconv.Itoa(pid)}
+		ends, err := child.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		got := marked(t)
+		_ = ends.Close()
+		if err := child.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != want {
+			t.Errorf("a process of run %d: run %d found %q as its own, want %d", pid, os.Getpid(), got, want)
+		}
+	}
 }

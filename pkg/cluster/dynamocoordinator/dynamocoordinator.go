@@ -29,7 +29,8 @@ type Coordinator struct {
 	store  lease.Store
 
 	mu      sync.Mutex
-	digests map[string]*digest // by the cluster and the key of the reading member
+	digests map[string]*digest         // by the cluster and the key of the reading member
+	ahead   map[string]map[int64]ahead // by the cluster and the sort key
 }
 
 var _ cluster.Coordinator = (*Coordinator)(nil)
@@ -37,7 +38,7 @@ var _ cluster.Coordinator = (*Coordinator)(nil)
 // New returns the backend on a lease table. A cluster has the name of a pool, and its
 // members with leases are the holders of the pool's leases.
 func New(client lease.Client, table string) *Coordinator {
-	return &Coordinator{client: client, table: table, store: lease.NewDynamoDB(client, table), digests: map[string]*digest{}}
+	return &Coordinator{client: client, table: table, store: lease.NewDynamoDB(client, table), digests: map[string]*digest{}, ahead: map[string]map[int64]ahead{}}
 }
 
 // ClustersArePools marks the coordinator for [cluster.Start]: with an agent, a cluster's name

@@ -84,44 +84,74 @@ func nodeOf(clusterName string, item attributes) (cluster.Member, bool) {
 	return m, m.SessionID != "" && m.Validate() == nil
 }
 
-// ahead reports whether a heartbeat is so far ahead that the next session of its name replaces
-// it: a clock was wrong.
-//
-// Invariant (liveness): such a record is no member, because it may be of one that has ended, and
-// would lead for as long as its time is ahead.
-func ahead(heartbeat, now time.Time) bool { return heartbeat.After(now.Add(cluster.MaxClockBack)) }
-
 // nodes reads the members without a lease.
+//
+// Invariant (liveness): a record so far ahead that the next session of its name replaces it is no
+// member, because it may be of one that has ended, and would lead for as long as its time is
+// ahead. A clock was wrong.
+//
+// Invariant: a member whose clock was set back by less goes on, so others count it even if their
+// clocks are slower than its own.
 func (c *Coordinator) nodes(ctx context.Context, clusterName string, now, oldest time.Time) (members []cluster.Member, err error) {
+	newest := now.Add(cluster.MaxClockBack + now.Sub(oldest))
 	for item, err := range c.query(ctx, clusterName+"#node") {
 		if err != nil {
 			return nil, err
 		}
-		if m, ok := nodeOf(clusterName, item); ok && !m.Heartbeat.Before(oldest) && !ahead(m.Heartbeat, now) {
+		if m, ok := nodeOf(clusterName, item); ok && !m.Heartbeat.Before(oldest) && !m.Heartbeat.After(newest) {
 			members = append(members, m)
 		}
 	}
 	return members, nil
 }
 
+// ahead is a record with a heartbeat that was far ahead when Expire first read it.
+type ahead struct {
+	session   string
+	heartbeat int64
+	since     time.Time // by this process's clock
+}
+
 // Expire implements [cluster.Coordinator]. It expires members without a lease; the reaper
 // expires leases. The items stay in the table, with their versions.
+//
+// Invariant (liveness): if this process's clock is slow, it forgets no live member. So a record
+// far ahead is forgotten only if it does not change for longer than any live member's does.
 func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.Duration) error {
+	c.mu.Lock()
+	before := c.ahead[clusterName]
+	c.mu.Unlock()
 	now := time.Now()
-	oldest := now.Add(-age)
+	oldest, newest := now.Add(-age), now.Add(cluster.MaxClockBack)
+	later := map[int64]ahead{}
 	for item, err := range c.query(ctx, clusterName+"#node") {
 		if err != nil {
 			return err
 		}
-		session, last := text(item["session_id"]), time.UnixMilli(number(item["heartbeat_at"]))
-		if session == "" || !last.Before(oldest) && !ahead(last, now) {
+		node, session, at := number(item["node_id"]), text(item["session_id"]), number(item["heartbeat_at"])
+		if session == "" {
+			continue
+		}
+		if last := time.UnixMilli(at); last.After(newest) {
+			record := ahead{session, at, before[node].since}
+			if before[node] != record {
+				record.since = now
+			}
+			if now.Sub(record.since) < 2*cluster.MaxClockBack {
+				later[node] = record
+				continue
+			}
+		} else if !last.Before(oldest) {
 			continue
 		}
 		values := attributes{":session": str(session)}
 		unchanged := still(item, "heartbeat_at", values)
-		if _, err := c.update(ctx, clusterName+"#node", number(item["node_id"]), "REMOVE session_id, metadata", "session_id = :session AND "+unchanged, values); err != nil {
+		if _, err := c.update(ctx, clusterName+"#node", node, "REMOVE session_id, metadata", "session_id = :session AND "+unchanged, values); err != nil {
 			return err
 		}
 	}
+	c.mu.Lock()
+	c.ahead[clusterName] = later
+	c.mu.Unlock()
 	return c.forgetKnown(ctx, clusterName, oldest)
 }

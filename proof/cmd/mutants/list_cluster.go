@@ -84,6 +84,7 @@ var clusterMutants = []mutant{
 		if _`, `	if false {
 		if _`, clusterOwn},
 	{"cluster: a dropped session still leads in its state", "pkg/cluster/leader.go", `	if n.seenBy != n.now.self.SessionID {`, `	if false {`, clusterOwn},
+	{"cluster: own sessions whose answers were lost are another process's", "pkg/cluster/node.go", `own.Version+begun ||`, `own.Version+min(begun, 1) ||`, clusterOwn},
 	{"cluster: a session that another one replaced goes on", "pkg/cluster/node.go", `if replaced && same {`, `if replaced && same && own.Version < 0 {`, clusterOwn},
 	{"cluster: a read that lacks its reader counts", "pkg/cluster/node.go", `changed && !snap.has(sender)`, `changed && false`, clusterOwn},
 	{"cluster: a late answer counts", "pkg/cluster/node.go", `!sender.Same(n.now.self) || now-sent > n.trust()`, `!sender.Same(n.now.self) || sent > now`, clusterOwn},

@@ -89,8 +89,7 @@ func (c *Coordinator) digestOf(m cluster.Member) *digest {
 
 // all reads every member with strongly consistent reads.
 func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time, timeout time.Duration) ([]cluster.Member, error) {
-	oldest := now.Add(-timeout)
-	members, err := c.nodes(ctx, clusterName, now, oldest)
+	members, err := c.nodes(ctx, clusterName, now, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +101,7 @@ func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time
 		return nil, err
 	}
 	// Node IDs are leased in the open groups only.
-	groups, err := c.groups(ctx, clusterName, max(pool.OpenGroups, pool.ExcludeBelow/protocol.GroupSize+1), oldest)
+	groups, err := c.groups(ctx, clusterName, max(pool.OpenGroups, pool.ExcludeBelow/protocol.GroupSize+1), now.Add(-timeout))
 	if err != nil {
 		return nil, err
 	}

@@ -84,32 +84,58 @@ func nodeOf(clusterName string, item attributes) (cluster.Member, bool) {
 	return m, m.SessionID != "" && m.Validate() == nil
 }
 
+// ahead is a record whose heartbeat is far ahead of this process's clock.
+type ahead struct {
+	session   string
+	heartbeat int64
+	since     time.Time // when this process first saw this heartbeat
+	changes   bool      // whether this process has seen an earlier one
+}
+
+// look returns what this process knows of a record that is far ahead.
+//
+// Invariant: either the clock of its writer is wrong, or this process's clock. So the time in the
+// record does not tell whether its writer lives, but a change does.
+func (c *Coordinator) look(clusterName string, item attributes, now time.Time) ahead {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ahead[clusterName] == nil {
+		c.ahead[clusterName] = map[int64]ahead{}
+	}
+	node, session, heartbeat := number(item["node_id"]), text(item["session_id"]), number(item["heartbeat_at"])
+	a, known := c.ahead[clusterName][node]
+	if !known || a.session != session || a.heartbeat != heartbeat {
+		a = ahead{session, heartbeat, now, known}
+		c.ahead[clusterName][node] = a
+	}
+	return a
+}
+
 // nodes reads the members without a lease.
 //
-// Invariant (liveness): a record so far ahead that the next session of its name replaces it is no
-// member, because it may be of one that has ended, and would lead for as long as its time is
-// ahead. A clock was wrong.
+// Invariant (liveness): a record that is far ahead and does not change is no member, because it may
+// be of one that has ended, and would lead for as long as its time is ahead.
 //
-// Invariant: a member whose clock was set back by less goes on, so others count it even if their
-// clocks are slower than its own.
-func (c *Coordinator) nodes(ctx context.Context, clusterName string, now, oldest time.Time) (members []cluster.Member, err error) {
-	newest := now.Add(cluster.MaxClockBack + now.Sub(oldest))
+// Invariant: a member whose clock was set back by at most MaxClockBack goes on with one time, so
+// others count it even if their clocks are slower than its own.
+func (c *Coordinator) nodes(ctx context.Context, clusterName string, now time.Time, timeout time.Duration) (members []cluster.Member, err error) {
+	oldest, newest := now.Add(-timeout), now.Add(cluster.MaxClockBack+timeout)
 	for item, err := range c.query(ctx, clusterName+"#node") {
 		if err != nil {
 			return nil, err
 		}
-		if m, ok := nodeOf(clusterName, item); ok && !m.Heartbeat.Before(oldest) && !m.Heartbeat.After(newest) {
-			members = append(members, m)
+		m, ok := nodeOf(clusterName, item)
+		if !ok || m.Heartbeat.Before(oldest) {
+			continue
 		}
+		if m.Heartbeat.After(newest) {
+			if a := c.look(clusterName, item, now); !a.changes || now.Sub(a.since) > timeout {
+				continue
+			}
+		}
+		members = append(members, m)
 	}
 	return members, nil
-}
-
-// ahead is a record with a heartbeat that was far ahead when Expire first read it.
-type ahead struct {
-	session   string
-	heartbeat int64
-	since     time.Time // by this process's clock
 }
 
 // Expire implements [cluster.Coordinator]. It expires members without a lease; the reaper
@@ -118,31 +144,23 @@ type ahead struct {
 // Invariant (liveness): if this process's clock is slow, it forgets no live member. So a record
 // far ahead is forgotten only if it does not change for longer than any live member's does.
 func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.Duration) error {
-	c.mu.Lock()
-	before := c.ahead[clusterName]
-	c.mu.Unlock()
 	now := time.Now()
 	oldest, newest := now.Add(-age), now.Add(cluster.MaxClockBack)
-	later := map[int64]ahead{}
+	left := map[int64]ahead{}
 	for item, err := range c.query(ctx, clusterName+"#node") {
 		if err != nil {
 			return err
 		}
-		node, session, at := number(item["node_id"]), text(item["session_id"]), number(item["heartbeat_at"])
-		if session == "" {
+		node, session, last := number(item["node_id"]), text(item["session_id"]), time.UnixMilli(number(item["heartbeat_at"]))
+		far := last.After(newest)
+		if session == "" || !far && !last.Before(oldest) {
 			continue
 		}
-		if last := time.UnixMilli(at); last.After(newest) {
-			record := ahead{session, at, before[node].since}
-			if before[node] != record {
-				record.since = now
-			}
-			if now.Sub(record.since) < 2*cluster.MaxClockBack {
-				later[node] = record
+		if far {
+			if a := c.look(clusterName, item, now); now.Sub(a.since) < 2*cluster.MaxClockBack {
+				left[node] = a
 				continue
 			}
-		} else if !last.Before(oldest) {
-			continue
 		}
 		values := attributes{":session": str(session)}
 		unchanged := still(item, "heartbeat_at", values)
@@ -151,7 +169,7 @@ func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.D
 		}
 	}
 	c.mu.Lock()
-	c.ahead[clusterName] = later
+	c.ahead[clusterName] = left
 	c.mu.Unlock()
 	return c.forgetKnown(ctx, clusterName, oldest)
 }

@@ -276,3 +276,23 @@ func TestMemberThatWaitsForItsClock(t *testing.T) {
 		}
 	})
 }
+
+// A process whose clock is slow sees the other members, because their records change, and so
+// does not lead beside them. A record that no longer changes is no member after a time-out.
+func TestSlowClockSeesTheOthers(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t)
+		slow := dynamocoordinator.New(tab.Client("slow"), tab.Name)
+		beat(t, slow, "live", false)
+		for i, want := range []int{1, 2, 2, 2, 1} { // the first read cannot tell
+			if i < 3 {
+				tab.set(t, "orders#node", tab.nodeOf(t, "live"), "heartbeat_at", n(time.Now().Add(time.Hour).UnixMilli()))
+			}
+			snap, err := slow.Heartbeat(t.Context(), cluster.Beat{Self: member("slow"), At: time.Now(), Timeout: timeout})
+			if err != nil || len(snap.Members) != want {
+				t.Errorf("heartbeat %d: got %+v, %v, want %d members", i, snap.Members, err, want)
+			}
+			fixture.Wait(2 * timeout / 3)
+		}
+	})
+}

@@ -106,13 +106,12 @@ var clusterMutants = []mutant{
 	{"cluster: a heartbeat from the future stays", tableNodes, `OR heartbeat_at > :ahead)`, `OR :ahead < :now)`, tableOwn},
 	{"cluster: a broken time keeps its name out", tableNodes, `NOT heartbeat_at BETWEEN :now AND :ahead`, `(heartbeat_at < :now OR heartbeat_at > :ahead)`, tableOwn},
 	{"cluster: a broken version keeps its name out", tableNodes, `AND NOT version BETWEEN :zero AND :most`, `AND version BETWEEN :zero AND :most`, tableOwn},
-	{"cluster: a record far ahead is a member", tableNodes, `!m.Heartbeat.After(newest) {`, `!newest.IsZero() {`, tableOwn},
-	{"cluster: a member that waits for its clock is none for a slower clock", tableNodes, `cluster.MaxClockBack + now.Sub(oldest)`, `cluster.MaxClockBack`, tableOwn},
-	{"cluster: a record far ahead is never forgotten", tableNodes, `if now.Sub(record.since) < 2*cluster.MaxClockBack {`, `if !record.since.IsZero() {`, tableOwn},
-	{"cluster: a slow clock forgets live members", tableNodes, `			if before[node] != record {
-				record.since = now
-			}
-`, ``, tableOwn},
+	{"cluster: a record far ahead is a member", tableNodes, `!a.changes || now.Sub(a.since) > timeout {`, `now.Sub(a.since) > timeout {`, tableOwn},
+	{"cluster: a record far ahead is a member after it changed once", tableNodes, `!a.changes || now.Sub(a.since) > timeout {`, `!a.changes {`, tableOwn},
+	{"cluster: a slow clock sees no other member", tableNodes, `a = ahead{session, heartbeat, now, known}`, `a = ahead{session, heartbeat, now, false}`, tableOwn},
+	{"cluster: a member that waits for its clock is none for a slower clock", tableNodes, `cluster.MaxClockBack+timeout)`, `cluster.MaxClockBack)`, tableOwn},
+	{"cluster: a record far ahead is never forgotten", tableNodes, `now.Sub(a.since) < 2*cluster.MaxClockBack {`, `!a.since.IsZero() {`, tableOwn},
+	{"cluster: a slow clock forgets live members", tableNodes, `|| a.heartbeat != heartbeat {`, `|| a.heartbeat < 0 {`, tableOwn},
 	{"cluster: a broken publication stays", tableKnown, `NOT (version > :version OR (version = :version AND revision >= :revision))`, `attribute_not_exists(version) OR version < :version OR (version = :version AND revision < :revision)`, tableOwn},
 	{"cluster: a clock that was an hour ahead is kept", "pkg/cluster/node.go", `n.confirmed.Sub(wall) > MaxClockBack+time.Second {`, `n.at.IsZero() {`, "./pkg/cluster"},
 	{"cluster: a heartbeat that did not arrive sets the time back", "pkg/cluster/node.go", `n.confirmed.Sub(wall) >`, `n.at.Sub(wall) >`, "./pkg/cluster"},

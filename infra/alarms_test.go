@@ -111,6 +111,9 @@ func TestExpiredAlarmOfAFewHolders(t *testing.T) {
 		if ok && a.Properties["Threshold"] != want[pool] {
 			t.Errorf("%s: got a threshold of %v expired leases, want %v", pool, a.Properties["Threshold"], want[pool])
 		}
+		if text := a.Properties["AlarmDescription"].(string); ok && strings.Contains(text, "that are held at once") != (pool != "full") {
+			t.Errorf("%s: got the description %q, want it to say of what the percentage is", pool, text)
+		}
 	}
 }
 

@@ -61,12 +61,13 @@ func TestRaiseThatIsNotComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var raised atomic.Int64
+	var raised, pool atomic.Int64
 	proxy := httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "UpdateItem") && bytes.Contains(body, []byte("orders#0")) && raised.Add(1) > 2 {
+		write := strings.HasSuffix(r.Header.Get("X-Amz-Target"), "UpdateItem")
+		if write && (bytes.Contains(body, []byte(`"orders#0"`)) && raised.Add(1) > 2 || bytes.Contains(body, []byte(`"orders"`)) && pool.Add(1) == 2) {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = w.Write([]byte(`{"__type":"com.amazonaws.dynamodb.v20120810#AccessDeniedException","message":"not authorized"}`))
 			return
@@ -75,6 +76,9 @@ func TestRaiseThatIsNotComplete(t *testing.T) {
 	}))
 	defer server.Close()
 	args := []string{"raise", "--yes", "--table", w.table, "--pool", "orders", "--endpoint", server.URL}
+	if code, _, stderr := call(args...); code != codeAccess || !strings.Contains(stderr, "pool orders is raised in part only (0 node IDs)") {
+		t.Errorf("after the pool's item: got exit code %d, %q, want %d and the number of node IDs", code, stderr, codeAccess)
+	}
 	if code, _, stderr := call(args...); code != codeAccess || !strings.Contains(stderr, "pool orders is raised in part only (2 node IDs): run it again before any process starts") {
 		t.Errorf("got exit code %d, %q, want %d and the number of node IDs", code, stderr, codeAccess)
 	}

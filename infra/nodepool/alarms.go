@@ -90,6 +90,10 @@ func (p *Pool) alarms() []alarm {
 	if p.props.usable() == 1 {
 		full = nil
 	}
+	share := ""
+	if p.props.Expect > 0 {
+		share = " that are held at once"
+	}
 	return append(full, []alarm{
 		{name + "-corrupt", fmt.Sprintf("Pool %s: someone else has written to leases; leave the items alone and see nodelease doctor", name),
 			p.gauge("Corrupt", "Maximum"), atLeast, 1, 1, ignore},
@@ -101,7 +105,7 @@ func (p *Pool) alarms() []alarm {
 		// Within five periods the reaper frees the node ID of a task that died. If this many node IDs stay expired, a
 		// fleet is crashing or cannot renew.
 		// Invariant: the alarm of a fleet that crashes can go off. A share of all node IDs may be more than its tasks hold.
-		{name + "-expired", fmt.Sprintf("Pool %s: %v %% of the node IDs have a lease that expired: tasks crash, or cannot renew", name, props.ExpiredAlarm),
+		{name + "-expired", fmt.Sprintf("Pool %s: %v %% of the node IDs%s have a lease that expired: tasks crash, or cannot renew", name, props.ExpiredAlarm, share),
 			p.gauge("Expired", "Minimum"), atLeast, math.Max(1, math.Ceil(float64(p.props.expected())*props.ExpiredAlarm/100)), 5, ignore},
 		{name + "-no-data", fmt.Sprintf("Pool %s: it is no longer measured, so that no other alarm of the pool can go off", name),
 			p.gauge("Capacity", "SampleCount"), below, 1, 5, isGap},

@@ -54,6 +54,7 @@ type Node struct {
 	at        time.Time       // the time in the last heartbeat
 	confirmed time.Time       // the time in the last heartbeat that the backend recorded
 	sender    string          // the session in the last heartbeat
+	begun     int64           // how many sessions have sent a heartbeat since record was read
 	nudged    string          // the session for which a renewal was last asked for
 	seen      []Member        // the result of the last heartbeat
 	expired   time.Duration   // the last time that this node expired old records
@@ -227,7 +228,7 @@ func (n *Node) turn(ctx context.Context) (err error) {
 	// previous one, so that none of these, if it arrives late, replaces the new session. A
 	// backend may count milliseconds.
 	if v.self.SessionID != n.sender {
-		n.at, n.sender = n.at.Add(time.Millisecond), v.self.SessionID
+		n.at, n.sender, n.begun = n.at.Add(time.Millisecond), v.self.SessionID, n.begun+1
 		n.published = nil // it may have been forgotten with the previous session
 	}
 	one, cancel := context.WithTimeout(ctx, n.cfg.Timeout/3)
@@ -289,15 +290,16 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (s Stat
 	n.now.state.heard = snap.Heard
 	n.now.self.Heartbeat = time.Now()
 	// Without leases, all nodes with the same name share one record, whose version grows with
-	// each session.
+	// each session. The backend may also have recorded sessions of this node whose answers were
+	// lost.
 	//
 	// Invariant: a session that another one has replaced does not go on. Others have dropped it,
 	// and one of them may lead.
-	own := n.record
-	n.record = n.now.self
+	own, begun := n.record, n.begun
+	n.record, n.begun = n.now.self, 0
 	if n.cfg.Agent == nil && own.Version != 0 {
 		same := own.Same(n.record)
-		replaced = n.record.Version > own.Version+1 || same && n.record.Version != own.Version
+		replaced = n.record.Version > own.Version+begun || same && n.record.Version != own.Version
 		if replaced && same {
 			return n.now.state, true, n.rotateLocked()
 		}

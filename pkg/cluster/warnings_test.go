@@ -120,6 +120,39 @@ func TestNamesakesWithoutLeases(t *testing.T) {
 	}
 }
 
+// deaf is a coordinator that records heartbeats, and whose answers are lost while silent.
+type deaf struct {
+	cluster.Coordinator
+	silent atomic.Bool
+}
+
+func (d *deaf) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	snap, err := d.Coordinator.Heartbeat(ctx, b)
+	if d.silent.Load() {
+		return cluster.Snapshot{}, errors.New("no answer")
+	}
+	return snap, err
+}
+
+// A node whose answers are lost begins several sessions before it gets one. It does not take
+// its own sessions for those of another process.
+func TestOwnSessionsAreNoNamesake(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		c := &deaf{Coordinator: clustertest.NewMemory()}
+		var log lines
+		join(t, c, "a", log.to)
+		for range 4 {
+			c.silent.Store(true)
+			fixture.Wait(4 * timeout)
+			c.silent.Store(false)
+			fixture.Wait(timeout / 2)
+		}
+		if got := log.count("two live processes have the same name"); got != 0 {
+			t.Errorf("got %d warnings, want none", got)
+		}
+	})
+}
+
 // Two live processes with the same name replace each other's sessions, so neither leads. The
 // first stops when it finds its record replaced, at its next heartbeat at the latest.
 func TestNamesakesDoNotLead(t *testing.T) {

@@ -29,7 +29,8 @@ type Coordinator struct {
 	store  lease.Store
 
 	mu      sync.Mutex
-	digests map[string]*digest // by the cluster and the key of the reading member
+	digests map[string]*digest         // by the cluster and the key of the reading member
+	ahead   map[string]map[int64]ahead // by the cluster and the sort key
 }
 
 var _ cluster.Coordinator = (*Coordinator)(nil)
@@ -37,7 +38,7 @@ var _ cluster.Coordinator = (*Coordinator)(nil)
 // New returns the backend on a lease table. A cluster has the name of a pool, and its
 // members with leases are the holders of the pool's leases.
 func New(client lease.Client, table string) *Coordinator {
-	return &Coordinator{client: client, table: table, store: lease.NewDynamoDB(client, table), digests: map[string]*digest{}}
+	return &Coordinator{client: client, table: table, store: lease.NewDynamoDB(client, table), digests: map[string]*digest{}, ahead: map[string]map[int64]ahead{}}
 }
 
 // ClustersArePools marks the coordinator for [cluster.Start]: with an agent, a cluster's name
@@ -88,8 +89,7 @@ func (c *Coordinator) digestOf(m cluster.Member) *digest {
 
 // all reads every member with strongly consistent reads.
 func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time, timeout time.Duration) ([]cluster.Member, error) {
-	oldest := now.Add(-timeout)
-	members, err := c.nodes(ctx, clusterName, now, oldest)
+	members, err := c.nodes(ctx, clusterName, now, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time
 		return nil, err
 	}
 	// Node IDs are leased in the open groups only.
-	groups, err := c.groups(ctx, clusterName, max(pool.OpenGroups, pool.ExcludeBelow/protocol.GroupSize+1), oldest)
+	groups, err := c.groups(ctx, clusterName, max(pool.OpenGroups, pool.ExcludeBelow/protocol.GroupSize+1), now.Add(-timeout))
 	if err != nil {
 		return nil, err
 	}

@@ -84,44 +84,92 @@ func nodeOf(clusterName string, item attributes) (cluster.Member, bool) {
 	return m, m.SessionID != "" && m.Validate() == nil
 }
 
-// ahead reports whether a heartbeat is so far ahead that the next session of its name replaces
-// it: a clock was wrong.
+// ahead is a record whose heartbeat is far ahead of this process's clock.
+type ahead struct {
+	session   string
+	heartbeat int64
+	since     time.Time // when this process first saw this heartbeat
+	changes   bool      // whether this process has seen an earlier one
+}
+
+// look returns what this process knows of a record that is far ahead.
 //
-// Invariant (liveness): such a record is no member, because it may be of one that has ended, and
-// would lead for as long as its time is ahead.
-func ahead(heartbeat, now time.Time) bool { return heartbeat.After(now.Add(cluster.MaxClockBack)) }
+// Invariant: either the clock of its writer is wrong, or this process's clock. So the time in the
+// record does not tell whether its writer lives, but a change does.
+func (c *Coordinator) look(clusterName string, item attributes, now time.Time) ahead {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ahead[clusterName] == nil {
+		c.ahead[clusterName] = map[int64]ahead{}
+	}
+	node, session, heartbeat := number(item["node_id"]), text(item["session_id"]), number(item["heartbeat_at"])
+	a, known := c.ahead[clusterName][node]
+	if !known || a.session != session || a.heartbeat != heartbeat {
+		a = ahead{session, heartbeat, now, known}
+		c.ahead[clusterName][node] = a
+	}
+	return a
+}
 
 // nodes reads the members without a lease.
-func (c *Coordinator) nodes(ctx context.Context, clusterName string, now, oldest time.Time) (members []cluster.Member, err error) {
+//
+// Invariant (liveness): a record that is far ahead and does not change is no member, because it may
+// be of one that has ended, and would lead for as long as its time is ahead.
+//
+// Invariant: a member whose clock was set back by at most MaxClockBack goes on with one time, so
+// others count it even if their clocks are slower than its own.
+func (c *Coordinator) nodes(ctx context.Context, clusterName string, now time.Time, timeout time.Duration) (members []cluster.Member, err error) {
+	oldest, newest := now.Add(-timeout), now.Add(cluster.MaxClockBack+timeout)
 	for item, err := range c.query(ctx, clusterName+"#node") {
 		if err != nil {
 			return nil, err
 		}
-		if m, ok := nodeOf(clusterName, item); ok && !m.Heartbeat.Before(oldest) && !ahead(m.Heartbeat, now) {
-			members = append(members, m)
+		m, ok := nodeOf(clusterName, item)
+		if !ok || m.Heartbeat.Before(oldest) {
+			continue
 		}
+		if m.Heartbeat.After(newest) {
+			if a := c.look(clusterName, item, now); !a.changes || now.Sub(a.since) > timeout {
+				continue
+			}
+		}
+		members = append(members, m)
 	}
 	return members, nil
 }
 
 // Expire implements [cluster.Coordinator]. It expires members without a lease; the reaper
 // expires leases. The items stay in the table, with their versions.
+//
+// Invariant (liveness): if this process's clock is slow, it forgets no live member. So a record
+// far ahead is forgotten only if it does not change for longer than any live member's does.
 func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.Duration) error {
 	now := time.Now()
-	oldest := now.Add(-age)
+	oldest, newest := now.Add(-age), now.Add(cluster.MaxClockBack)
+	left := map[int64]ahead{}
 	for item, err := range c.query(ctx, clusterName+"#node") {
 		if err != nil {
 			return err
 		}
-		session, last := text(item["session_id"]), time.UnixMilli(number(item["heartbeat_at"]))
-		if session == "" || !last.Before(oldest) && !ahead(last, now) {
+		node, session, last := number(item["node_id"]), text(item["session_id"]), time.UnixMilli(number(item["heartbeat_at"]))
+		far := last.After(newest)
+		if session == "" || !far && !last.Before(oldest) {
 			continue
+		}
+		if far {
+			if a := c.look(clusterName, item, now); now.Sub(a.since) < 2*cluster.MaxClockBack {
+				left[node] = a
+				continue
+			}
 		}
 		values := attributes{":session": str(session)}
 		unchanged := still(item, "heartbeat_at", values)
-		if _, err := c.update(ctx, clusterName+"#node", number(item["node_id"]), "REMOVE session_id, metadata", "session_id = :session AND "+unchanged, values); err != nil {
+		if _, err := c.update(ctx, clusterName+"#node", node, "REMOVE session_id, metadata", "session_id = :session AND "+unchanged, values); err != nil {
 			return err
 		}
 	}
+	c.mu.Lock()
+	c.ahead[clusterName] = left
+	c.mu.Unlock()
 	return c.forgetKnown(ctx, clusterName, oldest)
 }

@@ -222,23 +222,77 @@ func TestBrokenVersionIsReplaced(t *testing.T) {
 }
 
 // A record that a clock left which was an hour ahead is no member, so the cluster has a leader
-// although its writer has ended. Expire forgets it.
+// although its writer has ended.
 func TestRecordFarAheadIsNoMember(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t)
 		c := dynamocoordinator.New(tab.Client("a"), tab.Name)
 		beat(t, c, "gone", false)
-		node := tab.nodeOf(t, "gone")
-		tab.set(t, "orders#node", node, "heartbeat_at", n(time.Now().Add(time.Hour).UnixMilli()))
+		tab.set(t, "orders#node", tab.nodeOf(t, "gone"), "heartbeat_at", n(time.Now().Add(time.Hour).UnixMilli()))
 		snap, err := c.Heartbeat(t.Context(), cluster.Beat{Self: member("a"), At: time.Now(), Timeout: timeout})
 		if err != nil || len(snap.Members) != 1 {
 			t.Errorf("got %+v, %v, want a only", snap.Members, err)
 		}
-		if err := c.Expire(t.Context(), "orders", 24*time.Hour); err != nil {
-			t.Error(err)
+	})
+}
+
+// A process whose clock is slow sees the records of all others far ahead. It forgets none of
+// them, because they change: the members that write them would have to begin new sessions.
+func TestSlowClockForgetsNoMember(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t)
+		c := dynamocoordinator.New(tab.Client("slow"), tab.Name)
+		beat(t, c, "live", false)
+		beat(t, c, "gone", false)
+		live, gone := tab.nodeOf(t, "live"), tab.nodeOf(t, "gone")
+		tab.set(t, "orders#node", gone, "heartbeat_at", n(time.Now().Add(9*time.Hour).UnixMilli()))
+		for i, want := range []bool{true, true, false} {
+			tab.set(t, "orders#node", live, "heartbeat_at", n(time.Now().Add(8*time.Hour).UnixMilli()))
+			if err := c.Expire(t.Context(), "orders", 24*time.Hour); err != nil {
+				t.Error(err)
+			}
+			if item := tab.get(t, "orders#node", live); item["session_id"] == nil {
+				t.Fatalf("run %d: the record of a live member was forgotten: %v", i, item)
+			}
+			if item := tab.get(t, "orders#node", gone); (item["session_id"] != nil) != want {
+				t.Errorf("run %d: got %v, want it forgotten: %v", i, item, !want)
+			}
+			fixture.Wait([]time.Duration{time.Minute, time.Hour, 0}[i])
 		}
-		if item := tab.get(t, "orders#node", node); item["session_id"] != nil {
-			t.Errorf("the record was not forgotten: %v", item)
+	})
+}
+
+// A member whose clock was set back by almost MaxClockBack goes on, with the time of its last
+// heartbeat. So others count it, too, although their clocks are slower than its own.
+func TestMemberThatWaitsForItsClock(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t)
+		c := dynamocoordinator.New(tab.Client("a"), tab.Name)
+		beat(t, c, "waiting", false)
+		tab.set(t, "orders#node", tab.nodeOf(t, "waiting"), "heartbeat_at", n(time.Now().Add(cluster.MaxClockBack+time.Second).UnixMilli()))
+		snap, err := c.Heartbeat(t.Context(), cluster.Beat{Self: member("a"), At: time.Now(), Timeout: timeout})
+		if err != nil || len(snap.Members) != 2 {
+			t.Errorf("got %+v, %v, want both members", snap.Members, err)
+		}
+	})
+}
+
+// A process whose clock is slow sees the other members, because their records change, and so
+// does not lead beside them. A record that no longer changes is no member after a time-out.
+func TestSlowClockSeesTheOthers(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t)
+		slow := dynamocoordinator.New(tab.Client("slow"), tab.Name)
+		beat(t, slow, "live", false)
+		for i, want := range []int{1, 2, 2, 2, 1} { // the first read cannot tell
+			if i < 3 {
+				tab.set(t, "orders#node", tab.nodeOf(t, "live"), "heartbeat_at", n(time.Now().Add(time.Hour).UnixMilli()))
+			}
+			snap, err := slow.Heartbeat(t.Context(), cluster.Beat{Self: member("slow"), At: time.Now(), Timeout: timeout})
+			if err != nil || len(snap.Members) != want {
+				t.Errorf("heartbeat %d: got %+v, %v, want %d members", i, snap.Members, err, want)
+			}
+			fixture.Wait(2 * timeout / 3)
 		}
 	})
 }

@@ -36,15 +36,17 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	if err != nil {
 		return c, err
 	}
-	if c.Pool, err = p.change(ctx, protocol.ForgetVerdict{Pool: p.Name, Behind: ahead}); err != nil {
+	// Invariant: c has the pool also if the raise fails from here on. Its floor is raised.
+	item, err := p.change(ctx, protocol.ForgetVerdict{Pool: p.Name, Behind: ahead})
+	if err != nil {
 		return c, err
 	}
+	c.Pool = item
 	if err := p.publish(ctx, c.Pool); err != nil {
 		return c, err
 	}
 	// Invariant (S1): after a raise, all node IDs of the pool exist. A node ID that another
 	// process creates later would begin at the floor that this process read before the raise.
-	item := c.Pool
 	resized := item.Revision // the highest that a node ID has
 	err = p.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
 		s.mu.Lock()
@@ -59,8 +61,9 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	// Invariant: after a raise, a resize can retire and restore all node IDs. They may have a
 	// higher revision than the pool's item if someone has deleted the item and its cards.
 	if err == nil && resized > item.Revision {
-		if c.Pool, err = p.change(ctx, protocol.ForgetVerdict{Pool: p.Name, Behind: resized - item.Revision}); err == nil {
-			err = p.publish(ctx, c.Pool)
+		if item, err = p.change(ctx, protocol.ForgetVerdict{Pool: p.Name, Behind: resized - item.Revision}); err == nil {
+			c.Pool = item
+			err = p.publish(ctx, item)
 		}
 	}
 	return c, err

@@ -52,6 +52,27 @@ func TestRaise(t *testing.T) {
 	})
 }
 
+// trusting is a store that refuses to forget its verdict.
+type trusting struct{ protocol.Store }
+
+func (s trusting) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
+	if _, forget := w.(protocol.ForgetVerdict); forget {
+		return protocol.PoolResult{}, protocol.ErrAccess
+	}
+	return s.Store.WritePool(ctx, w)
+}
+
+// A raise that fails after it has raised the floor returns the pool, so that its caller can
+// say that the pool is raised in part.
+func TestRaiseInPart(t *testing.T) {
+	s := leasetest.NewMemory("", 0)
+	seeded(t, s, 8, 0)
+	c, err := leasepool.Open(trusting{s}, "orders").Raise(t.Context(), time.Now().Add(time.Minute))
+	if err == nil || c.Pool.Pool != "orders" || !c.Pool.Floor.After(time.Now()) {
+		t.Errorf("got %+v, %v, want the pool with its floor, and an error", c.Pool, err)
+	}
+}
+
 // A raise also ends leases that have grown and so have reserved milliseconds beyond the
 // time of the raise, since their holders are from before the restore. The reservations of
 // these leases stay.

@@ -8,6 +8,7 @@ var infraMutants = []mutant{
 	{"the synthesis lets an old floor rename a pool", "infra/nodepool/names.go", `p.Floor.After(time.Now().Add(-oldFloor))`, `!p.Floor.IsZero()`, infraOwn},
 	{"an app that a floor let through is refused without a warning", "infra/nodepool/names.go", `awscdk.Annotations_Of(n).AddWarningV2(jsii.String("nodelease:names:"+p.Name)`, `awscdk.Annotations_Of(n).AddInfoV2(jsii.String("nodelease:names:"+p.Name)`, infraOwn},
 	{"the alarm on expired leases needs more than a small fleet holds", "infra/nodepool/alarms.go", `float64(p.props.expected())`, `float64(p.props.usable())`, infraOwn},
+	{"the alarm on expired leases does not say of what its share is", "infra/nodepool/alarms.go", `if p.props.Expect > 0 {`, `if p.props.Expect < 0 {`, infraOwn},
 	{"two outputs have one key", "infra/nodepool/outputs.go", `other.outputPrefix() != n.outputPrefix()`, `n.outputPrefix() != ""`, infraOwn},
 	{"an alarm of a pool is missing where names of pools are compared", "infra/nodepool/validate.go", `"braked", "expired", "no-data"}`, `"braked", "no-data"}`, infraOwn},
 	{"an alarm of a pool and a part of another have one ID", "infra/nodepool/validate.go", `if slices.Contains(poolPrefixes, pool.Name) {`, `if slices.Contains(poolPrefixes, "") {`, infraOwn},

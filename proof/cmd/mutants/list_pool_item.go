@@ -24,6 +24,14 @@ var poolItemMutants = []mutant{
 	{"a raise leaves the verdict of another table on the cards", "pkg/lease/leasepool/raise.go", `if err := p.publish(ctx, c.Pool); err != nil {`, `if err := ctx.Err(); err != nil {`, herdsOwn},
 	{"an older hint replaces newer knowledge", "internal/protocol/card.go", `attribute_not_exists(revision) OR revision < :revision OR`, `attribute_not_exists(revision) OR revision <> :revision OR`, "./internal/protocol"},
 	{"an older count replaces a newer one on a card", "internal/protocol/card.go", `vouched_at = :vouched_at AND measured_at < :measured_at`, `vouched_at = :vouched_at AND measured_at <> :measured_at`, "./internal/protocol"},
+	{"a raise that was cut off returns no pool", "pkg/lease/leasepool/raise.go", `	if err != nil {
+		return c, err
+	}
+	c.Pool = item
+`, `	if c.Pool = item; err != nil {
+		return c, err
+	}
+`, poolOwn},
 	{"a raise leaves cards of an item that is gone", "pkg/lease/leasepool/raise.go", `Behind: ahead})`, `Behind: 0 * ahead})`, poolOwn},
 	{"a revision that is behind grows by one", verdicts, `p.Revision += w.Behind + 1`, `p.Revision++`, "./internal/protocol"},
 	{"a clock that is wrong makes a verdict", "pkg/lease/leasepool/tend.go", `|| errors.Is(err, protocol.ErrClockSkew) {`, `{`, leaseOwn},

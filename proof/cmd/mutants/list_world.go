@@ -71,7 +71,7 @@ func hasKey(av, key attributes) bool {
 	// previous one, so that none of these, if it arrives late, replaces the new session. A
 	// backend may count milliseconds.
 	if v.self.SessionID != n.sender {
-		n.at, n.sender = n.at.Add(time.Millisecond), v.self.SessionID
+		n.at, n.sender, n.begun = n.at.Add(time.Millisecond), v.self.SessionID, n.begun+1
 		n.published = nil // it may have been forgotten with the previous session
 	}
 	one, cancel := context.WithTimeout(ctx, n.cfg.Timeout/3)
@@ -99,7 +99,7 @@ func hasKey(av, key attributes) bool {
 	// previous one, so that none of these, if it arrives late, replaces the new session. A
 	// backend may count milliseconds.
 	if v.self.SessionID != n.sender {
-		n.at, n.sender = n.at.Add(time.Millisecond), v.self.SessionID
+		n.at, n.sender, n.begun = n.at.Add(time.Millisecond), v.self.SessionID, n.begun+1
 		n.published = nil // it may have been forgotten with the previous session
 	}
 	one, cancel := context.WithTimeout(ctx, n.cfg.Timeout/3)

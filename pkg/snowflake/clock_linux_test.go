@@ -200,8 +200,11 @@ func TestRestoredMachineIsFenced(t *testing.T) {
 			if got := tl.Stats().Issued; got < issued || got > issued+8 {
 				t.Errorf("%s: got %d IDs issued, want about %d", name, got, issued)
 			}
-			if tl.Seal(); tl.Copied() {
+			if tl.Seal(); !tl.Copied() {
 				t.Errorf("%s: sealed: got Copied false, want true", name)
+			}
+			if tl.Seal(); tl.Copied() {
+				t.Errorf("%s: sealed twice: got Copied true, want false", name)
 			}
 			if id, err := f(); id != 0 || err != ErrFenced {
 				t.Errorf("%s: sealed: got %d, %v; want %v", name, id, err, ErrFenced)

@@ -37,16 +37,17 @@ func (t *Timeline) Close() (last time.Time) {
 // keeps stamping after the last millisecond was returned.
 func (t *Timeline) end(state lifeState) (last time.Time) {
 	generation := t.generation()
-	ends := t.state == isBound
+	ends := t.state == isBound || t.noticed
 	if ends {
 		t.seal()
 	}
+	t.noticed = false
 	if t.state != isClosed {
 		t.state = state
 	}
 	// A seal that ends a term leaves a restore to be detected, since the machine may have
-	// been restored after the caller called Copied, and until the seal. The next seal
-	// forgets the restore.
+	// been restored after the caller called Copied, and until the seal. So does the first
+	// seal after a call that noticed the restore. The next seal forgets the restore.
 	if state == isSealed && !ends {
 		t.known.Store(generation)
 	}
@@ -98,7 +99,7 @@ func (t *Timeline) verdict(tm *term) (over bool, last uint64, err error) {
 	copied := t.Copied()
 	if copied && t.state == isBound {
 		t.seal()
-		t.state = isSealed
+		t.state, t.noticed = isSealed, true
 	}
 	over, last = tm.state.Load() >= sealed && !tm.void, tm.last
 	switch {
@@ -124,10 +125,11 @@ func (t *Timeline) verdict(tm *term) (over bool, last uint64, err error) {
 // or the last Seal. If it was, every call of a generator fails with ErrFenced, and
 // Bind fails: everything that was claimed, requested or stamped since NewTimeline
 // or the last Seal may belong to another copy as well. The caller should give up
-// the lease without lowering its reservation, call Seal, and claim a node ID with a
-// new session. A Seal that ends a span does not change the result of Copied, so that
-// a restore just before it is not missed; a second Seal does. Copied always returns
-// false if there is neither a VMClock device nor a Clock with the method Generation.
+// the lease without lowering its reservation, call Seal until Copied returns false,
+// and claim a node ID with a new session. The first Seal after a Bind does not change
+// the result of Copied, so that a restore just before it is not missed; the next one
+// does. Copied always returns false if there is neither a VMClock device nor a Clock
+// with the method Generation.
 func (t *Timeline) Copied() bool { return t != nil && t.watched && t.generation() != t.known.Load() }
 
 // generation returns the machine's generation, or 0 if there is none.

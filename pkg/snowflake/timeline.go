@@ -50,6 +50,7 @@ type Timeline struct {
 	deadline int64
 	ceiling  int64 // no anchor is above it
 	state    lifeState
+	noticed  bool          // a call has ended the term because of a restore, and no Seal has followed
 	used     uint64        // last tick of all terms that must not be stamped again
 	last     time.Time     // last millisecond stamped since the last Bind
 	maxBack  time.Duration // the smallest value of all generators on the timeline

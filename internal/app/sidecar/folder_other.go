@@ -3,4 +3,4 @@
 package sidecar
 
 // lockFolder takes no lock on this platform.
-func lockFolder(string) (unlock func()) { return func() {} }
+func lockFolder(string) (unlock func(), ok bool) { return func() {}, true }

@@ -43,7 +43,11 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	if errors.Is(err, fs.ErrExist) {
 		// Invariant: no socket of a live server is removed. Otherwise another process could replace
 		// the dead one after removeDead has found it dead, and that process's socket would go.
-		defer lockFolder(filepath.Dir(path))()
+		unlock, ok := lockFolder(filepath.Dir(path))
+		if !ok {
+			return nil, errors.Join(fmt.Errorf("--listen unix:%s: a file is there, and another process has a lock (flock) on the folder %s: end that process, or use another folder", path, filepath.Dir(path)), l.Close())
+		}
+		defer unlock()
 		for errors.Is(err, fs.ErrExist) { // again if another process was faster
 			if err := removeDead(path); err != nil {
 				return nil, errors.Join(err, l.Close())

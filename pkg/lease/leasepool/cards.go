@@ -119,7 +119,10 @@ func (p *Pool) publishNew(ctx context.Context, c *Changes) error {
 	one, cancel := context.WithTimeout(ctx, publishLimit)
 	defer cancel()
 	ahead, err := p.ahead(one, c.Pool)
-	if err != nil || ahead == 0 { // a card that cannot be read cannot be replaced either
+	if err != nil { // a card that cannot be read cannot be replaced either
+		p.logger().Warn("not all copies of the pool's item could be read: if a pool with this name was deleted, starts may believe a copy of its item until you raise this pool, because no later seed replaces it", "pool", p.Name, "error", err)
+	}
+	if err != nil || ahead == 0 {
 		p.tryPublish(ctx, c.Pool)
 		return nil
 	}

@@ -1,6 +1,7 @@
 package leasepool_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,28 @@ func TestSeedReplacesCardsOfADeletedPool(t *testing.T) {
 	for n := range protocol.Cards {
 		if card, err := s.Card(t.Context(), "orders", n); err != nil || card.Revision != item.Revision || *card.Layout != protocol.LayoutOf(snowflake.Default()) {
 			t.Errorf("card %d is %+v, %v, want a copy of %+v", n, card, err, item)
+		}
+	}
+}
+
+// A seed that cannot read the cards says that those of a deleted pool may be left, and that
+// a raise replaces them: the reaper and a second seed do not.
+func TestSeedSaysThatCardsMayBeLeft(t *testing.T) {
+	s := fixture.NewCards(fixture.NewNetwork(0))
+	for _, left := range []bool{false, true} {
+		s.Network = fixture.NewNetwork(0)
+		s.Fail(nil)
+		if left {
+			s.Fail(protocol.ErrAccess)
+		}
+		var log strings.Builder
+		p := leasepool.Open(s, "orders")
+		p.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		if _, err := p.Seed(t.Context(), leasepool.Spec{Size: 8}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(log.String(), "until you raise this pool"); got != left {
+			t.Errorf("cards that cannot be read: %v, but the log is %q", left, log.String())
 		}
 	}
 }

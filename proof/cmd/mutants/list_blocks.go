@@ -22,7 +22,8 @@ var blockMutants = []mutant{
 	{"a run outlives the span", runFile, `until(tm.wallEnd.Load(), wall)`, `until(math.MaxInt64, wall)`, ids},
 	{"a block lives as long as the lease", blockRoute, `min(run.Left, blockLife)`, `run.Left`, blockTests},
 	{"a new sidecar reaches back", blockRoute, `min(blockBack, max(time.Since(b.began)-b.ids.Layout().Tick, 0))`, `blockBack`, blockTests},
-	{"two sidecars replace the socket of a dead one", sidecarSocket, `defer lockFolder(filepath.Dir(path))()`, `_ = lockFolder`, blockTests},
+	{"two sidecars replace the socket of a dead one", sidecarSocket, `unlock, ok := lockFolder(filepath.Dir(path))`, `unlock, ok := func() {}, lockFolder != nil`, blockTests},
+	{"a foreign lock on the socket's folder hangs a start", "internal/app/sidecar/folder_unix.go", `syscall.LOCK_EX|syscall.LOCK_NB`, `syscall.LOCK_EX`, blockTests},
 	{"a socket that goes is an error", sidecarSocket, `errors.Is(err, fs.ErrNotExist) { // its process`, `err == nil { // its process`, blockTests},
 	{"one client takes all", blockRoute, `return max(len(b.now), len(b.before))`, `return 1`, blockTests},
 }

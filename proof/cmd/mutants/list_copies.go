@@ -56,6 +56,7 @@ var copyMutants = []mutant{
 	{"an expiry looks for a restore only before its fence", watchdog, `	a.timeline.Seal()
 `, ``, copiesOwn},
 	{"the fence of a term forgets a restore", "pkg/snowflake/fence.go", `if state == isSealed && !ends {`, `if state == isSealed {`, copiesOwn},
+	{"a fence forgets a restore that a call has noticed", "pkg/snowflake/fence.go", `t.state, t.noticed = isSealed, true`, `t.state = isSealed`, copiesOwn},
 	{"a glitch's fence hides a restore", renew, `		copied = a.timeline.Copied() // the snapshot was made just before the fence
 `, ``, clocksOwn},
 	{"a restored process waits for its next renewal", "pkg/lease/grow.go", `			if a.timeline.Copied() {

@@ -113,6 +113,7 @@ var poolItemMutants = []mutant{
 	{"a seed does not continue a widening", "pkg/lease/leasepool/expect.go", `c.Pool.OpenGroups == before && !short {`, `c.Pool.OpenGroups == before || short && false {`, poolOwn},
 	{"a resize ignores the layout before a correction", poolLayout, `{p.Layout, p.LayoutBefore} {`, `{p.Layout} {`, poolOwn},
 	{"a seed leaves the cards of a deleted pool", "pkg/lease/leasepool/cards.go", `if err != nil || ahead == 0 {`, `if err != nil || ahead >= 0 {`, "./pkg/lease/leasepool"},
+	{"a seed is silent about cards that it cannot read", "pkg/lease/leasepool/cards.go", `if err != nil { // a card`, `if err != nil && one.Err() != nil { // a card`, "./pkg/lease/leasepool"},
 	{"a raise leaves a card that refuses the item", "pkg/lease/leasepool/cards.go", `if err == nil && !applied {`, `if err == nil && !applied && false {`, poolOwn},
 	{"a raise follows a card to any revision", "pkg/lease/leasepool/cards.go", `card.Revision > mostRevision {`, `card.Revision > 8*mostRevision {`, poolOwn},
 	{"NULL is read as missing", "internal/protocol/bounds.go", `null && names[name] {`, `null && names[name] && false {`, "./internal/protocol"},

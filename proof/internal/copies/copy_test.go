@@ -424,3 +424,35 @@ func TestRestoredInsideAnExpiry(t *testing.T) {
 		})
 	}
 }
+
+// A machine is restored while a renewal hangs, and a call of a generator finds that before the
+// deadline of a lease that then stops (OnExpiry). The copy still releases nothing.
+func TestRestoredBeforeAnExpiry(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		clock := &fixture.Snapshots{Clock: leasetest.NewClock(0)}
+		cfg := fixture.Config(s)
+		cfg.Clock, cfg.OnExpiry, cfg.Reserve = clock, lease.Stop, time.Hour
+		a, err := lease.Start(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := fixture.IDs(t, a)
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, renews := w.(protocol.Renew); renews {
+				return fixture.Hang(ctx)
+			}
+			return do()
+		})
+		fixture.Wait(a.Left() - time.Microsecond)
+		clock.Restore()
+		if id, err := g.Next(); err == nil {
+			t.Errorf("got ID %d after the restore, want an error", id)
+		}
+		<-a.Done()
+		_ = a.Close()
+		if l := fixture.Item(t, s, 0); l.Holder == "" {
+			t.Errorf("got a release up to %v, want none", l.ReservedUntil)
+		}
+	})
+}

@@ -30,7 +30,7 @@ final class Sidecar implements AutoCloseable {
 
     record Answer(int status, String body) {}
 
-    /** The names and plain values of a JSON object, without those of the objects in it, which a later release may add. */
+    /** The names and plain values of a JSON object, without those of the objects in it and after it, which a later release may add. */
     static Map<String, String> fields(String body) throws IOException {
         StreamTokenizer in = new StreamTokenizer(new StringReader(body));
         in.resetSyntax();
@@ -40,7 +40,7 @@ final class Sidecar implements AutoCloseable {
         in.wordChars('a', 'z');
         Map<String, String> all = new HashMap<>();
         String name = null, last = null;
-        for (int token, depth = 0; (token = in.nextToken()) != StreamTokenizer.TT_EOF; last = in.sval) {
+        for (int token, depth = 0; (token = in.nextToken()) != StreamTokenizer.TT_EOF && (token != '}' || depth != 1); last = in.sval) {
             if ((depth += token == '{' ? 1 : token == '}' ? -1 : 0) == 1 && name != null && in.sval != null && !(token != '"' && in.sval.equals("null"))) {
                 all.put(name, in.sval);
             }

@@ -51,7 +51,7 @@ class IdGeneratorTest {
         server.createContext("/v1/blocks", exchange -> {
             String nonce = exchange.getRequestURI().getQuery().replaceAll(".*nonce=([0-9a-f]+).*", "$1");
             byte[] body = ("{\"nonce\":\"" + nonce + "\",\"pool\":\"" + pool + "\",\"node_id\":3,\"node_bits\":10,\"first\":\"" + first[0] + "\",\"count\":10,\"left_ms\":500," + more
-                    + "\"layout\":{\"epoch_ms\":1735689600000,\"tick_ms\":1,\"time_bits\":41,\"node_bits\":10,\"sequence_bits\":12," + more + "\"node_last\":false}}").getBytes();
+                    + "\"layout\":{\"epoch_ms\":1735689600000,\"tick_ms\":1,\"time_bits\":41,\"node_bits\":10,\"sequence_bits\":12," + more + "\"node_last\":false}" + (more.isEmpty() ? "" : "," + more + "\"last\":{\"sequence_bits\":4}") + "}").getBytes();
             first[0] += 10;
             exchange.sendResponseHeaders(200, body.length);
             exchange.getResponseBody().write(body);

@@ -188,8 +188,8 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 	switch {
 	case len(missing) > 0:
 		policy := d.policy(missing)
-		// Invariant: the fix takes no permission from the role. put-role-policy replaces the policy of the
-		// same name, such as one for another pool, so each policy has a name of its own.
+		// Invariant: the suggested command removes no permission that the role has. put-role-policy
+		// replaces a policy with the same name, so the name depends on the pool and the permissions.
 		name := fmt.Sprintf("nodelease-%s-%08x", d.pool, crc32.ChecksumIEEE([]byte(policy)))
 		d.add("permissions", problem, "these credentials lack "+strings.Join(missing, ", "),
 			"aws iam put-role-policy --role-name ROLE --policy-name "+name+" --policy-document '"+policy+"'")

@@ -31,7 +31,7 @@ var (
 // ink is a colour for text that may be shown.
 type ink struct{ style lipgloss.Style }
 
-// of formats its arguments as [text.Sprintf] does, in the ink's colour.
+// of returns the arguments as [text.Sprintf] formats them, in the ink's colour.
 func (i ink) of(format string, args ...any) text.Safe {
 	return text.Trusted(i.style.Render(text.Sprintf(format, args...).String()))
 }

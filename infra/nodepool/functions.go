@@ -79,8 +79,8 @@ func (n *NodePool) newFunction(name string, queue awssqs.IQueue) awslambda.Funct
 		Environment:   &map[string]*string{"NODELEASE_TABLE": n.table.TableName(), "NODELEASE_POOLS": jsii.String(n.props.poolsJSON())},
 	}
 	if name == bootstrap {
-		// After a failure the function answers CloudFormation itself, and then fails too, to set off the alarm. Lambda must not repeat the event,
-		// since that could undo a rollback.
+		// If its work fails, the function first reports that to CloudFormation, and then returns an error, which sets off the alarm. Lambda must
+		// not repeat the event, since that could undo a rollback.
 		props.RetryAttempts = jsii.Number(0)
 	} else {
 		props.DeadLetterQueue = queue

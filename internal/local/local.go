@@ -91,7 +91,8 @@ func (g Guard) host(r *http.Request) bool {
 		slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
-// Name returns the host of a host:port, or of a host alone, without brackets.
+// Name returns host without its port, if it has one, and without the brackets of an IPv6
+// address.
 func Name(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

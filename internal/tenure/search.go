@@ -63,7 +63,7 @@ type Search struct {
 	Wanted  []int             // groups that a paced search reads first
 	turns   map[int]int       // by group: the number of the page with which the claimant last read it
 	turn    int
-	fresh   int                   // groups from this one on were opened meanwhile; 0: none were
+	fresh   int                   // the first group that was opened after the search began; 0: none was
 	refused map[int]time.Duration // when a claim was refused, on the monotonic clock, by node ID
 	broken  map[int]bool          // node IDs whose items a claim found to be corrupt
 	took    time.Duration         // how long the last refusal took; 0 once Pause has used it

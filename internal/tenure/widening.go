@@ -14,9 +14,9 @@ func (t Timings) Capped(p protocol.PoolItem, now time.Time) bool {
 	return !protocol.Capped(p, until).Equal(until)
 }
 
-// Stuck reports whether the holder has requested more than an open try of p allows. When
-// it sent the request, it had not seen the try. It cannot send a renewal until the try is
-// settled.
+// Stuck reports whether the holder has requested a reservation that ends later than the
+// open try of p allows, because it had not seen the try when it sent the request. It
+// cannot send a renewal until the try is settled.
 func (t *Term) Stuck(p protocol.PoolItem) bool {
 	return !protocol.Capped(p, t.askedUntil).Equal(t.askedUntil)
 }

@@ -24,7 +24,7 @@ type Event struct {
 
 // Changes yields the newest state at once, and then the newest state each time that the
 // state or the leader has changed. If this node stops leading between two heartbeats,
-// this is yielded within a tenth of the time-out. Changes skips states that came and went
+// a state is yielded within a tenth of the time-out. Changes skips states that came and went
 // while the caller was busy. It ends when ctx ends (a nil ctx never does), when the node
 // ends, or when the caller breaks. It may be called any number of times; each call has its
 // own Previous.

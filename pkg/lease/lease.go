@@ -40,8 +40,8 @@ type Lease struct {
 	// It is zero if the node ID is free.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 
-	// WidenTry is the number of the last change of the width that the node ID is marked for;
-	// 0 means that it has no mark.
+	// WidenTry is the number of the latest try to widen the pool's node IDs with which this
+	// node ID was marked; 0 means that it was never marked.
 	WidenTry int64 `json:"widen_try,omitempty"`
 	// Retired means that the node ID has been out of use since the pool was made smaller.
 	Retired bool `json:"retired,omitempty"`

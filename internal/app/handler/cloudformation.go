@@ -81,7 +81,7 @@ func shorten(err error) string {
 }
 
 const (
-	// attempts is how often a response is sent at least, if it does not arrive.
+	// attempts is the minimum number of attempts to send a response that does not arrive.
 	attempts = 5
 	// attemptLimit is the longest time for one attempt.
 	attemptLimit = 5 * time.Second

@@ -97,8 +97,8 @@ func call(f reflect.Value) (can bool, err error) {
 	return can, err
 }
 
-// argument returns the zero value of a parameter, but a recorder for a response writer, which
-// net/http never passes as nil.
+// argument returns the zero value of a parameter's type. For an http.ResponseWriter it returns
+// a recorder, because net/http never passes nil.
 func argument(typ reflect.Type) reflect.Value {
 	if typ == reflect.TypeFor[http.ResponseWriter]() {
 		return reflect.ValueOf(httptest.NewRecorder())

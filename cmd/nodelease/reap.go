@@ -62,7 +62,7 @@ func newReap(g *globals) *cobra.Command {
 				r, err = lookAgain(cmd.Context(), cmd.ErrOrStderr(), asked)
 			}
 			done()
-			// Invariant: what this run has freed or found is shown even if it fails later.
+			// Invariant: a run that has freed node IDs shows its report even if it fails later.
 			if err != nil && len(r.Freed) == 0 {
 				return err
 			}
